@@ -1,4 +1,7 @@
-"""The budget of images: rate of `fit` against the ideal, memory as images grow, start-up of the command."""
+"""The budget of images: rate of `fit` against the ideal, memory as images grow, start-up of the command.
+
+Run: python images.py [--only TABLE]     --only networks: the fit of two networks alone
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from unittest.mock import patch
 
@@ -18,7 +22,7 @@ import numpy as np
 from PIL import Image
 from sklearn.datasets import load_sample_images
 
-from timing import peak_memory, print_machine, print_table
+from timing import peak_memory, print_machine, print_table, processor_seconds
 from yoro.data import processes
 from yoro.data.decoding import decode
 from yoro.data.find import find
@@ -184,6 +188,34 @@ def bench_whole(counts: Sequence[int], repeats: int) -> None:
     print_table("Where the core-seconds of the last of these fits go", ["images", *stages, "rest"], told)
 
 
+def bench_networks(count: int = 200) -> None:
+    """A whole fit of two networks, readings weighed, against a pass of each over the same images."""
+    networks = ("embedded:lite0", "embedded:lite2")
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = write_photos(Path(temporary) / "photos", count, 320, 256)
+
+        def passed(source: str) -> None:
+            for _ in make_pipeline(PipelineSettings(source)).stream(find(folder).examples, Loading()):
+                pass
+
+        def seconds(task: Callable[[], object]) -> tuple[float, float]:
+            clock, processor = time.perf_counter(), processor_seconds()
+            task()
+            return time.perf_counter() - clock, processor_seconds() - processor
+
+        tasks = [*(partial(passed, source) for source in networks), partial(fit, folder, source=[*networks])]
+        *alone, whole = np.median([[seconds(task) for task in tasks] for _ in range(3)], axis=0)
+    rows = [
+        [name, *(f"{one[i]:.2f}" for one in (*alone, whole)), f"{whole[i] / sum(one[i] for one in alone):.2f}"]
+        for i, name in enumerate(("clock", "processor"))
+    ]
+    print_table(
+        f"The whole fit of two networks against the sum of their passes, {count} images (bar: at most 1.1 times)",
+        ["seconds", *(f"pass of {name}" for name in networks), "fit of both", "fit / sum"],
+        rows,
+    )
+
+
 CHEAP_SOURCE = """
 import numpy as np
 def respond(images):
@@ -244,13 +276,14 @@ def bench_start() -> None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", choices=("start", "whole", "rate", "memory"), help="one of the tables")
+    parser.add_argument("--only", choices=("start", "whole", "networks", "rate", "memory"), help="one of the tables")
     parser.add_argument("--counts", type=int, nargs="*", default=[200, 2000, 20000], help="images of the whole fits")
     parser.add_argument("--repeats", type=int, default=3, help="of the whole fits")
     given = parser.parse_args()
     benches: dict[str, Callable[[], None]] = {
         "start": bench_start,
         "whole": lambda: bench_whole(given.counts, given.repeats),
+        "networks": bench_networks,
         "rate": bench_rate,
         "memory": bench_memory,
     }

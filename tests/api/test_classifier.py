@@ -162,7 +162,7 @@ def test_methods_are_compared_on_the_same_images(fitted, new):
     for options, message in (
         ({"methods": ["bmd"]}, "Did you mean"),
         ({"seed": 1}, "option 'seed'"),
-        ({"seeds": 0}, "at"),
+        ({"seeds": 0}, "expected 1 to"),
     ):
         with pytest.raises(InputError, match=message):
             yoro.compare(*new, source=SOURCE, **options)

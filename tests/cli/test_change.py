@@ -129,8 +129,8 @@ def test_a_model_that_cannot_be_written_back_is_noticed_before_images_are_read(w
 def test_warnings_are_spoken_when_they_happen(tmp_path):
     write_folder(tmp_path / "photos", count=1)
     code = (
-        "import sys, warnings\nfrom yoro.cli import output\n"
-        "with output.spoken_warnings(False):\n"
+        "import sys, warnings\nfrom yoro.cli.options import QuietOption\n"
+        "with QuietOption().spoken_warnings():\n"
         " warnings.warn('now', stacklevel=1); print('then', file=sys.stderr, flush=True)\n"
     )
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stderr

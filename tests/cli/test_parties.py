@@ -120,7 +120,7 @@ def test_fingerprints_are_the_same_for_all_who_look(work):
         (["join", "s", "--party", "nobody", "--key", "x.key"], 1, "not a party of the agreement"),
         (["join", "s", "--party", "west", "--key", "x.key"], 1, "has joined"),
         (["join", "none", "--party", "west", "--key", "x.key"], 1, "has no agreement.json"),
-        (["mask", "s", "north.npz", "--key", "none.key"], 1, "none.key"),
+        (["mask", "s", "north.npz", "--key", "none.key"], 1, "'none.key' cannot be used"),
         (["mask", "s", "none.npz", "--key", "north.key"], 1, "none.npz"),
         (["mask", "s", "odd.npz", "--key", "north.key"], 1, "'eleven' is not in the agreement"),
         (["mask", "s", "narrow.npz", "--key", "north.key"], 1, "width 5; the agreement has width 64"),

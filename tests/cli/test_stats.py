@@ -84,6 +84,7 @@ def test_a_damaged_file_of_statistics_is_named(work):
     ended = invoke("merge", "1.stats", "bad.stats", "--out", "x.yoro", cwd=work)
     assert ended.code == 1
     assert "bad.stats is damaged" in ended.stderr
+    assert "none.stats cannot be used" in invoke("merge", "1.stats", "none.stats", "--out", "x.yoro", cwd=work).stderr
 
 
 def test_inspect_says_what_a_file_reveals(work):

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -60,7 +62,8 @@ def test_a_ray_that_lacks_it_is_not_started(monkeypatch):
     [
         ("Version mismatch: the cluster was started with Ray 2.40.0", "has other versions"),
         ("RPC error: InvalidAuthToken: Authentication token is missing", "RAY_AUTH_TOKEN_PATH"),
-        ("Failed to connect to GCS", "Is it the address of a head node"),
+        ("Failed to connect to Ray cluster at 10.0.0.7:6379", "RAY_AUTH_MODE=token"),
+        ("Malformed address", "Is it the address of a head node"),
     ],
 )
 def test_why_a_ray_cannot_be_used_is_said_with_what_to_do(told, said):
@@ -115,6 +118,21 @@ def test_an_address_where_nobody_listens_is_an_error_at_once():
     pytest.importorskip("ray", reason="the extra ray is not installed")
     with pytest.raises(YoroError, match=r"No Ray answers at '127\.0\.0\.1:1'"):
         session._knock("127.0.0.1:1")
+
+
+def test_what_listens_and_is_no_ray_is_an_error_at_once(ray):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer() -> None:
+            line, _ = server.accept()
+            with line:
+                line.recv(100)
+                line.sendall(b"HTTP/1.1 400 Bad Request\r\n")
+
+        threading.Thread(target=answer, daemon=True).start()
+        with pytest.raises(YoroError, match="is no Ray: it answers b'HTTP'"):
+            session._knock(f"127.0.0.1:{server.getsockname()[1]}")
+    session._knock(ray.get_runtime_context().gcs_address)
 
 
 def test_folders_of_runs_that_died_are_removed(monkeypatch, tmp_path):

@@ -198,3 +198,25 @@ def test_the_scores_of_the_choice_are_those_of_leaving_out_anew() -> None:
         alone = whole.left_out(replace(choice, parts=tuple(replace(p, weight=float(p is part)) for p in choice.parts)))
         assert alone is not None, i
         assert part.right == (alone.scored.scores.argmax(axis=1) == alone.scored.truth).mean()
+
+
+def weights_of(layout: Layout, columns: slice, *, described: bool = False) -> dict[str, float]:
+    responses, labels = draw(400)
+    whole = replace(mixture(responses[:, columns], labels, layout), described=described)
+    return {part.name: part.weight for part in whole.judge("loo")[0].parts}
+
+
+@pytest.mark.parametrize(("name", "described"), [("class-100", False), ("patches-80", False), ("layer-100", True)])
+def test_candidates_answer_only_if_they_are_better_beyond_noise(name: str, described: bool) -> None:
+    better = Layout((Reading("features", 6), Reading(name, 40)))
+    assert weights_of(better, slice(0, 46), described=described)[name] > 0.5
+    noise = Layout((Reading("features", 40), Reading(name, 9)))
+    assert weights_of(noise, slice(6, 55), described=described) == {"features": 1.0, name: 0.0}
+
+
+def test_of_several_networks_one_with_a_small_share_is_left_out() -> None:
+    layout = Layout((Reading("a/features", 6), Reading("b/features", 40), Reading("c/features", 9)))
+    found = weights_of(layout, slice(0, 55))
+    assert found["c/features"] == 0.0
+    assert found["a/features"] > 0.05
+    assert found["b/features"] > 0.5

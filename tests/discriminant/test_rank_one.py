@@ -47,8 +47,7 @@ def known_of(gathered):
 
 
 def held_of(photos):
-    gathered = gathered_of(photos)
-    return HeldSolution.of(gathered.statistics, known_of(gathered).with_turned())
+    return HeldSolution.of(known_of(gathered_of(photos)).with_turned())
 
 
 def changes_between(before, after):
@@ -120,7 +119,7 @@ def test_what_nearly_all_the_spread_came_from_is_solved_anew():
     gathered = Gathered.empty(8192, 0, LAYOUT)
     labels = list(far.values())
     gathered.add([ResponseBatch(rows[list(far)], labels, None, [i.to_bytes(16, "little") for i in far], labels)])
-    solution = HeldSolution.of(gathered.statistics, known_of(gathered).with_turned())
+    solution = HeldSolution.of(known_of(gathered).with_turned())
     changes, now = [Change(-1, rows[300], "class 1")], gathered_of(photos)
     assert solution.after(changes, now.statistics, now.reservoir.members(), "empirical") is None
 

@@ -67,7 +67,7 @@ def test_every_number_of_a_service_has_a_bound(name):
             ServeSettings(**{name: value})
 
 
-@pytest.mark.parametrize("name", ["epochs", "beta", "canvas", "learning_rate", "batch_size", "warm_up"])
+@pytest.mark.parametrize("name", ["epochs", "beta", "canvas", "learning_rate", "batch_size", "warm_up", "temperature"])
 def test_every_number_of_a_refinement_has_a_bound(name):
     for value in (HUGE, -1, math.nan):
         with pytest.raises(InputError, match=name):

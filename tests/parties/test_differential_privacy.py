@@ -164,3 +164,15 @@ def test_the_clip_is_known_only_where_readings_have_one_length():
     assert clip_of(LAYOUT, 7.0) == 7.0
     with pytest.raises(InputError, match="--clip C"):
         clip_of(LAYOUT, None)
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(1e300, 1e-5), (np.nan, 1e-5), (0.0, 1e-5), (1.0, 1.0), (1e-9, 1e-12)])
+def test_a_budget_that_no_noise_keeps_is_refused_before_anything_is_read(epsilon, delta):
+    with pytest.raises(InputError, match=r"expected epsilon above 0|No noise can give"):
+        Noise(epsilon, delta)
+
+
+@pytest.mark.parametrize("clip", [0.0, -1.0, np.nan, np.inf, 1e300])
+def test_a_length_that_nothing_can_be_clipped_to_is_named(clip):
+    with pytest.raises(InputError, match="expected a clip above 0"):
+        Noise(1.0, 1e-5, clip)

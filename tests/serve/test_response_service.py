@@ -100,6 +100,8 @@ def test_a_reading_is_the_servers_to_choose(responding, photos, tmp_path):
     ended = invoke("fit", photos, "--out", tmp_path / "m.yoro", "--source", url(responding), "--protocol", "paper")
     assert (ended.code, "cannot be read at 'logits'" in ended.stderr) == (1, True)
     with running("--responses=embedded:lite0", "--read", "features", log=tmp_path / "log") as features:
+        said = (tmp_path / "log").read_text()
+        assert ("Its API is described at" in said, "Try it" in said) == (True, False)
         there, here = (open_source(name, read="features") for name in (url(features), "embedded:lite0"))
         assert (there.width, there.layout) == (1280, here.layout)
         assert there.describe() | {"name": ""} == here.describe() | {"name": ""}

@@ -53,18 +53,58 @@ def answers_of(learned, photos):
     return yoro.Classifier(learned.classifier.model, pipeline=learned.classifier.pipeline).predict_proba(photos)
 
 
-def test_few_photos_change_what_was_solved_until_it_settles(watched, photos):
+def fitted_on(watched, learned):
+    """What `yoro.fit` gives of the photos of a classifier."""
+    names = {digest: watched.work.photo(digest) for digest in learned.content.photos}
+    return yoro.fit([(str(path), learned.content.photos[digest]) for digest, path in names.items()], read="logits")
+
+
+def test_few_photos_change_what_was_solved_until_it_settles_to_what_a_fit_gives(watched, photos):
     add_data(watched.work, photos, watched.learner.pipeline.geometry)
     watched.settle()
     whole = watched.learner.learned
     wait_until(lambda: watched.learner._held is not None and watched.learner._held.learned.content == whole.content)
+    solved = watched.learner._held.content
     watched.work.do(watched.work.state.removing(watched.work.state.members(2)[:2]))
+    watched.work.do(watched.work.state.moving(watched.work.state.members(1)[:1], 3))
     first, last = watched.settle()
     assert (first.provisional, last.provisional) == (True, False)
-    assert first.evaluation is whole.evaluation  # measured when it is solved anew
+    assert first.evaluation is whole.evaluation  # measured when it is chosen anew
     assert first.content == last.content
-    tried = sorted(photos.rglob("*.jpg"))
+    assert watched.learner._held.content is solved  # nothing was solved anew
+    tried, fitted = sorted(photos.rglob("*.jpg")), fitted_on(watched, last)
+    assert answers_of(last, tried) == pytest.approx(fitted.predict_proba(tried), abs=1e-9)
+    assert last.evaluation.accuracy == fitted.left_out().accuracy
     assert abs(answers_of(first, tried) - answers_of(last, tried)).max() < 0.2  # by a choice made for more photos
+
+
+def test_photos_that_come_back_are_added_to_what_was_gathered(watched, photos, monkeypatch):
+    add_data(watched.work, photos, watched.learner.pipeline.geometry)
+    watched.settle()
+    first, *some = watched.work.state.members(1)[:3]
+    for gone in (some, [first]):
+        watched.work.do(watched.work.state.removing(gone))
+        watched.settle()
+    assert len(watched.learner._held.learned.content) == 21
+    for _ in range(2):
+        watched.work.undo()
+    watched.work.do(watched.work.state.removing([first]))
+    monkeypatch.setattr(solving, "gathered_of", None)  # nothing is gathered anew
+    last = watched.settle()[-1]
+    assert (len(last.content), last.provisional) == (23, False)
+    tried, fitted = sorted(photos.rglob("*.jpg")), fitted_on(watched, last)
+    assert answers_of(last, tried) == pytest.approx(fitted.predict_proba(tried), abs=1e-9)
+    assert sorted(last.classifier.model.ledger.entries()) == sorted(fitted.model.ledger.entries())
+
+
+def test_what_is_changed_by_many_photos_is_solved_anew_once_there_is_time(watched, photos, monkeypatch):
+    add_data(watched.work, photos, watched.learner.pipeline.geometry)
+    watched.settle()
+    monkeypatch.setattr(solving, "MOST_CHANGES", 4)
+    watched.work.do(watched.work.state.removing(watched.work.state.members(2)[:2]))
+    watched.settle()
+    wait_until(lambda: watched.learner._held.content == watched.learner.learned.content)
+    assert not watched.learner.learned.provisional
 
 
 def test_a_step_is_answered_at_once_and_settles_to_what_a_fit_gives(watched, photos, monkeypatch):
@@ -81,8 +121,7 @@ def test_a_step_is_answered_at_once_and_settles_to_what_a_fit_gives(watched, pho
     assert first.classifier.model.choice == whole.classifier.model.choice
     assert first.content == last.content
     assert first.evaluation.n == last.evaluation.n == 22
-    names = {digest: watched.work.photo(digest) for digest in last.content.photos}
-    fitted = yoro.fit([(str(path), last.content.photos[digest]) for digest, path in names.items()], read="logits")
+    fitted = fitted_on(watched, last)
     others = sorted((photos / "cat").iterdir())
     wanted = fitted.predict_proba(others)
     assert answers_of(last, others) == pytest.approx(wanted, abs=1e-9)
@@ -117,6 +156,19 @@ def test_a_result_that_comes_late_does_not_replace_that_of_a_newer_step(watched,
     watched.learner._show(late, replace(newest, revision=0))
     assert watched.learner.learned is newest
     assert (watched.learner.settled, watched.learner.curve) == (newest.revision, curve)
+
+
+def test_a_result_that_comes_late_still_measures_what_is_shown(watched, photos):
+    add_data(watched.work, photos, watched.learner.pipeline.geometry)
+    watched.settle()
+    exact = watched.learner.learned
+    shown = replace(exact, provisional=True, evaluation=None, guesses={})
+    watched.learner.learned, watched.learner._last = shown, []
+    watched.learner._show(SolveTask(exact.content, None, 0, whole=True), exact)
+    assert watched.learner.learned.provisional
+    assert watched.learner.learned.classifier is shown.classifier
+    assert (watched.learner.learned.evaluation, watched.learner.learned.guesses) == (exact.evaluation, exact.guesses)
+    assert watched.learner._last == [exact]  # so that to go back to its step costs nothing
 
 
 def test_a_new_photo_is_decoded_once(watched, photos, monkeypatch):

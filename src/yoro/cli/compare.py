@@ -43,17 +43,22 @@ def compare(
     First what `yoro fit` gives, with --fast and --best, then other methods on one layer of the same images.
     """
     from yoro.errors import InputError
-    from yoro.research.comparing import check_methods, compare_methods, comparison_html, default_methods
+    from yoro.research.comparing import (
+        check_methods,
+        check_repetitions,
+        compare_methods,
+        comparison_html,
+        default_methods,
+    )
     from yoro.research.peers.shared_responses import Reader
     from yoro.research.presets import PRESETS, read_with_presets
 
     quiet, chosen = output.quiet, None if comparing.methods is None else parse_names(comparing.methods)
     try:
-        check_methods(chosen)  # a misspelt name is an error before the images are read
+        check_methods(chosen)  # before the images are read
+        check_repetitions(comparing.seeds, comparing.shots)
     except InputError as error:
         raise UsageError(str(error)) from None
-    if comparing.seeds < 1 or (comparing.shots is not None and comparing.shots < 1):
-        raise UsageError("--seeds and --shots must be at least 1.")
     output.check(output.html)
     val, test = (given_for(path, comparing.label_from) for path in (comparing.val, comparing.test))
     reader = Reader(val, test, source, sentences, loading, not quiet)

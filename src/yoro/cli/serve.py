@@ -12,7 +12,7 @@ from yoro.cli.options import MovedOptions, QuietOption, shown
 from yoro.cli.output import UsageError
 from yoro.environment import install
 from yoro.errors import InputError
-from yoro.files.reading import read_bounded
+from yoro.files.reading import read_bounded, refusing
 from yoro.http.settings import ServeSettings
 from yoro.http.supervisor import share_metrics
 from yoro.model.settings import PipelineSettings
@@ -109,7 +109,5 @@ def find_token(given: TokenOptions) -> str | None:
 
 
 def _read_token(file: Path) -> str:
-    try:
+    with refusing(InputError, f"Cannot read the token from {file}"):
         return read_bounded(file, LONGEST_TOKEN).decode("utf-8", "replace")
-    except ValueError as error:
-        raise InputError(f"Cannot read the token from {file}: {error}.") from None

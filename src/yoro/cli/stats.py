@@ -240,7 +240,9 @@ def _read(files: Sequence[Path]) -> tuple[list[Shard], list[Json]]:
     from yoro.model.shards import SHARES, read_shard, told_parts
     from yoro.model.store import read_model
 
-    shards, before, held = list[Shard](), list[Json](), dict[str, Path]()
+    shards: list[Shard] = []
+    before: list[Json] = []
+    held: dict[str, Path] = {}
     for path in files:
         if path.suffix == STATS:
             shards.append(read_shard(path))

@@ -10,6 +10,7 @@ import shutil
 import socket
 import sys
 import tempfile
+import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import chdir, contextmanager, nullcontext, suppress
@@ -33,7 +34,9 @@ QUIET = {  # without these Ray writes to the terminal and shows a bar for every 
 ASKED = ("http:", "https:", "endpoint:")  # sources that are not run here
 LEFT_OUT = ("start_api_server", "start_monitor")  # methods of Ray's Node that talk to hosts outside this machine
 LAST_WORDS = 300  # characters of what Ray said
+HTTP2, SETTINGS = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0", b"\4"  # how clients begin, and servers answer
 PATIENCE = 10.0  # seconds for the machine at an address to answer
+LOOK = 5.0  # seconds between two looks whether the head is there
 READ_SHARE = 0.25  # of a core for a task that reads or merges; the rest is the source's, so that neither waits for ever
 
 
@@ -83,7 +86,7 @@ def ray_session(settings: ClusterSettings, source: str = "", tell: Tell = silenc
     try:
         with nullcontext() if from_here else chdir(empty), _hushed():
             _start(settings, place if settings.ray == LOCAL else None)
-        with _spoken(settings):
+        with _spoken(settings), nullcontext() if settings.ray == LOCAL else _watched(str(settings.ray), tell):
             yield _room(settings)
     finally:
         ray.shutdown()
@@ -109,6 +112,32 @@ def _spoken(settings: ClusterSettings) -> Iterator[None]:
             f"Ray {where} did not finish the run: {type(cause).__name__}: {told} Finished blocks are kept: see what "
             "happened to its machines, then run the same command with --resume."
         ) from error
+
+
+@contextmanager
+def _watched(address: str, tell: Tell) -> Iterator[None]:
+    """Say it when the head no longer answers: Ray then ends this process after a minute, without a word."""
+    import ray
+
+    head = address if "://" in address else str(ray.get_runtime_context().gcs_address)
+    over = threading.Event()
+
+    def look() -> None:
+        while not over.wait(LOOK):
+            try:
+                _knock(head)
+            except YoroError:
+                tell(
+                    f"The head of the Ray at {head!r} no longer answers. If it does not come back within a minute, Ray "
+                    "ends this run. Finished blocks are kept: start a head, and run the same command with --resume."
+                )
+                return
+
+    threading.Thread(target=look, daemon=True).start()
+    try:
+        yield
+    finally:
+        over.set()
 
 
 def _own_folder() -> Path:
@@ -164,21 +193,30 @@ def _refused(address: str, told: str) -> str:
     """Why a Ray could not be connected to, and what to do."""
     if "ersion mismatch" in told:
         return f"The Ray at {address!r} has other versions than this machine, and needs the same: {told[:400]}"
-    if "AuthenticationError" in told or "nauthenticated" in told or "InvalidAuthToken" in told:
+    if any(word in told for word in ("ailed to connect to", "AuthenticationError", "InvalidAuthToken")):
         return (
-            f"The Ray at {address!r} takes only those who know its token: set RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN "
-            "or RAY_AUTH_TOKEN_PATH, as on its head node."
+            f"The Ray at {address!r} answers, but does not let this machine in. If it asks for a token, as recent "
+            "versions do, set RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH, as on its head node."
         )
     return f"No Ray answers at {address!r}: {told[:300]}. Is it the address of a head node?"
 
 
 def _knock(address: str) -> None:
-    """Raise if nobody listens at an address: Ray itself would try for minutes."""
+    """Raise if nobody listens at an address, or something else than Ray: Ray itself would try for minutes."""
     host, colon, port = address.rpartition("://")[2].rpartition(":")
     if not colon or not port.isdigit():
         return
     try:
-        socket.create_connection((host, int(port)), timeout=PATIENCE).close()
+        with socket.create_connection((host, int(port)), timeout=PATIENCE) as line:
+            if os.environ.get("RAY_USE_TLS", "0") != "0":
+                return
+            line.sendall(HTTP2)
+            answered = line.makefile("rb").read(4)
+        if answered[3:] != SETTINGS:
+            raise YoroError(
+                f"What listens at {address!r} is no Ray: it answers {answered!r}. Give the address of a head node; its "
+                "port is 6379 unless it was started with another."
+            )
     except (OSError, OverflowError) as error:
         raise YoroError(
             f"No Ray answers at {address!r}: {one_line(error)}. Is it the address of a head node?"

@@ -15,7 +15,7 @@ from yoro import limits
 from yoro.data.examples import SPLITS, Dataset, Example, class_name, shown, storable
 from yoro.data.folders import is_image
 from yoro.errors import InputError
-from yoro.files.reading import read_json
+from yoro.files.reading import read_json, refusing
 
 DELIMITERS = {".csv": ",;\t", ".tsv": "\t"}  # the one most frequent in the header is used
 COLUMNS = {  # names of columns as people give them, the first of each being ours
@@ -215,10 +215,8 @@ def find_coop(path: Path) -> Dataset:
 
 def read_split(path: Path) -> list[SplitRow]:
     """What a split or index file names, in its order; anything else is an error that says where."""
-    try:
+    with refusing(InputError, f"'{shown(path)}' lists no images"):
         content = read_json(path, limits.SPLIT_FILE_BYTES)
-    except ValueError as error:
-        raise InputError(f"'{shown(path)}' lists no images: {error}.") from None
     splits = {key: rows for key, rows in content.items() if key in SPLITS} if isinstance(content, dict) else {}
     if not splits:
         raise InputError(

@@ -28,22 +28,18 @@ Label: TypeAlias = str | int  # of a class, as it was given: names, or whole num
 class Numbered(Protocol):
     """A dataset of torch or of Hugging Face: items by number."""
 
-    def __len__(self) -> int:
-        """The number of items."""
+    def __len__(self) -> int: ...
 
-    def __getitem__(self, number: Any, /) -> Any:
-        """One item, by its number."""
+    def __getitem__(self, number: Any, /) -> Any: ...
 
 
 class ByColumns(Protocol):
     """A table with named columns, such as a DataFrame."""
 
     @property
-    def columns(self) -> Any:
-        """The names of the columns."""
+    def columns(self) -> Any: ...
 
-    def __getitem__(self, column: Any, /) -> Any:
-        """One column, by its name."""
+    def __getitem__(self, column: Any, /) -> Any: ...
 
 
 Data: TypeAlias = str | os.PathLike[str] | Iterable[object] | NDArray[np.generic] | Image.Image | Numbered | ByColumns

@@ -19,7 +19,7 @@ from yoro.errors import ImageError, InputError, UnreachableError, YoroError, one
 WAITS = (1, 2, 4, 8, 15, 30)  # seconds before the next attempt: what restarts is mostly back within a minute
 AWAY = {  # kinds of errors, of Python and of what is behind fsspec, that say nothing of a file
     "ConnectionError", "TimeoutError", "gaierror", "HTTPClientError", "ClientConnectionError", "ClientPayloadError",
-    "ServiceRequestError", "ServiceResponseError", "UnreachableError",
+    "ServiceRequestError", "ServiceResponseError", "FlexibleChecksumError", "IncompleteReadError", "UnreachableError",
 }  # fmt: skip
 AWAY_ERRNO = {errno.EBUSY, errno.ENETDOWN, errno.ENETUNREACH, errno.EHOSTDOWN, errno.EHOSTUNREACH}
 

@@ -9,8 +9,8 @@ from sklearn.metrics import silhouette_score
 from threadpoolctl import threadpool_limits
 
 from yoro.discriminant.readings import FEATURES, LOGITS, Layout, unit_rows
+from yoro.mappings.batches import Array
 
-Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
 DIRECTIONS = 32  # principal directions that photos are compared in

@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 from yoro.data.responses import ResponseBatch
 from yoro.discriminant.calibration import log_probabilities
 from yoro.discriminant.readings import Layout
+from yoro.mappings.batches import Array
 from yoro.model.gathered import Gathered
 from yoro.model.model import Model, Origin
 from yoro.model.settings import SolveSettings
 from yoro.model.solve import solve
 from yoro.trust.active_learning import spread_doubt
 
-Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
 
 SHARES = (0.99, 0.97, 0.95, 0.9, 0.8)  # of labels expected to be right, that can be accepted at once

@@ -7,6 +7,7 @@ merged and made to forget like a single discriminant.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -24,11 +25,13 @@ from yoro.mappings.affine import AffineMapping
 
 Array = NDArray[np.float64]
 
-STRENGTH = 10.0  # pseudo-images in favour of equal weights: a prior for small data
+STRENGTH = 10.0  # pseudo-images in favour of equal weights: a prior for small data; more where networks are
 FEW = 3  # images per class; with fewer, leave-one-out says little of the heads, and the features answer alone
-WORTH = 2.0  # standard errors by which several networks must lower the leave-one-out loss of the first one
+WORTH = 2.0  # standard errors by which readings beyond the usual ones must lower the leave-one-out loss
+WORTH_AMONG = 0.5  # and several networks that of the first: weights of many heads are held to equal ones the more
 LEAST_GAIN = 0.005  # nats per image: where all answers are right, even noise lowers the loss a little
 SMALLEST_SHARE = 0.01  # of the answer: a head with less is left out
+SMALLEST_NETWORK = 0.05  # of the answer: a network with less is not worth its time
 SILENCE = 1e-3  # nats: if all heads together say less, the one most often right answers alone. One outlier among few
 # images can bring the likelihood to that.
 
@@ -110,7 +113,7 @@ class Mixture:
         rows = stratified(found[0].truth, sample_size(found[0].scores.shape[1]))
         truth, counted = found[0].truth[rows], found[0].weights[rows]
         scores = [head.scores[rows] / part.temperature for head, part in zip(found, parts, strict=True)]
-        weights = self._candidates_weighed(scores, truth, counted)
+        weights = self._weights(scores, truth, counted)
         # A head that knows little is calibrated to say little: its share counts how much it says after all.
         said = np.array([spread(part) for part in scores])
         shares = weights * said
@@ -119,48 +122,52 @@ class Mixture:
         parts = [replace(part, temperature=part.temperature * s) for part, s in zip(parts, said, strict=True)]
         return _combined(parts, np.where(shares < SMALLEST_SHARE * shares.sum(), 0.0, shares))
 
-    def _candidates_weighed(self, scores: Sequence[Array], truth: NDArray[np.intp], counted: Array) -> Array:
+    def _weights(self, scores: Sequence[Array], truth: NDArray[np.intp], counted: Array) -> Array:
         """Ensemble weights (heads,), zero for readings that are not needed.
 
-        The usual readings of the first network answer alone unless all together lower the leave-one-out loss beyond
-        noise. Of all, those networks are then left out one by one without which it is no higher.
+        The usual readings of a network stay alone unless all of it are better beyond noise, and so does the first
+        network among several. Of these, those with a small share of the answer are then left out one by one.
         """
-        share, networks, every = counted / counted.sum(), self.layout.networks, range(len(scores))
-        usual = [0] if self.described else [i for i in self.layout.usual if self._network(i) == networks[0]]
+        share, networks = counted / counted.sum(), self.layout.networks
 
-        def weighed(heads: Sequence[int]) -> Array:
+        def weighed(heads: Sequence[int], strength: float = STRENGTH) -> Array:
             mine, weights = [scores[i] for i in heads], np.zeros(len(scores))
             equal = np.full(len(mine), 1.0 / fit_temperature(np.sum(mine, axis=0), truth, counted))
-            weights[heads] = fit_weights(mine, truth, counted, equal, strength=STRENGTH)
+            weights[heads] = fit_weights(mine, truth, counted, equal, strength=strength)
             return weights
+
+        def joined(kept: Sequence[str]) -> Array:
+            return weighed([i for name in kept for i in heads[name]], STRENGTH * len(kept) ** 0.5)
 
         def losses(weights: Array) -> Array:
             """The loss of every image."""
-            used = np.flatnonzero(weights).tolist()
-            logs = log_probabilities(np.tensordot(weights[used], np.stack([scores[i] for i in used]), 1), 1.0)
+            used = np.flatnonzero(weights).tolist() or heads[networks[0]]
+            logs = log_probabilities(np.tensordot(weights[used], np.stack([scores[i] for i in used]), 1))
             return -logs[np.arange(len(truth)), truth]
 
-        weights = weighed(every)
-        if len(usual) == len(every):
-            return weights
-        own, together = weighed(usual), losses(weights)
-        gain = losses(own) - together
-        mean = float(share @ gain)
-        if mean <= max(WORTH * np.sqrt(float(share**2 @ (gain - mean) ** 2)), LEAST_GAIN):
-            return own
-        kept, loss = networks, float(share @ together)
-        while len(kept) > 1:
-            fewer = [tuple(name for name in kept if name != without) for without in kept]
-            tried = [weighed([i for i in every if self._network(i) in some]) for some in fewer]
-            means = [float(share @ losses(one)) for one in tried]
-            best = int(np.argmin(means))
-            if means[best] > loss + LEAST_GAIN:
-                break
-            kept, loss, weights = fewer[best], means[best], tried[best]
-        return weights
+        def better(weights: Array, than: Array, errors: float) -> bool:
+            gain = losses(than) - losses(weights)
+            mean = float(share @ gain)
+            return mean > max(errors * math.sqrt(float(share**2 @ (gain - mean) ** 2)), LEAST_GAIN)
 
-    def _network(self, i: int) -> str:
-        return self.layout.readings[i].network
+        heads = dict[str, list[int]]()
+        for name in networks:
+            every = [i for i, reading in enumerate(self.layout.readings) if reading.network == name]
+            usual = [] if self.described else [i for i in every if i in self.layout.usual]
+            usual = usual or every[:1]
+            more = len(usual) < len(every) and better(weighed(every), weighed(usual), WORTH)
+            heads[name] = every if more else usual
+        own = weighed(heads[networks[0]])
+        if len(networks) == 1 or not better(weights := joined(networks), own, WORTH_AMONG):
+            return own
+        said, kept = [spread(part) for part in scores], list(networks)
+        while len(kept) > 1:
+            shares = [float(sum(weights[i] * said[i] for i in heads[name])) for name in kept]
+            if min(shares) >= SMALLEST_NETWORK * sum(shares):
+                break
+            kept.pop(int(np.argmin(shares)))
+            weights = joined(kept)
+        return weights
 
     def _imagined(self) -> bool:
         """Whether a class has no images and is known by its sentences, which only the first reading knows of."""

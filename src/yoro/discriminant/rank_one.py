@@ -23,7 +23,6 @@ from yoro.discriminant.mixture import Mixture, sum_of_mappings
 from yoro.discriminant.readings import side_by_side
 from yoro.discriminant.reservoir import Members
 from yoro.discriminant.shrinkage import LowRank, Spectrum
-from yoro.discriminant.statistics import ResponseStatistics
 from yoro.mappings.affine import AffineMapping
 
 Array = NDArray[np.float64]
@@ -45,30 +44,29 @@ class HeldSolution:
     """The spectra of what was solved, with all kept responses in their bases, ready to be changed by few images."""
 
     readings: tuple[_HeldReading, ...]
-    mixture: Mixture
+    mixture: Mixture  # how they are weighed; without evidence
     places: dict[bytes, int]  # of contents among the members
 
     @classmethod
-    def of(cls, statistics: JointStatistics, mixture: Mixture) -> Self | None:
+    def of(cls, mixture: Mixture) -> Self | None:
         """What is held of evidence with `turned` members; None if it cannot be changed, as where sentences count."""
-        readings = [_HeldReading.of(*pair) for pair in zip(statistics.parts, mixture.evidences, strict=True)]
+        readings = [_HeldReading.of(evidence) for evidence in mixture.evidences]
         found = tuple(reading for reading in readings if reading is not None)
         members = mixture.evidences[0].members
         if len(found) < len(readings) or members is None or len(members.digests) < len(members):
             return None
-        return cls(found, mixture, {digest: row for row, digest in enumerate(members.digests)})
+        return cls(found, replace(mixture, evidences=()), {digest: row for row, digest in enumerate(members.digests)})
 
     def mapping(self, changes: Sequence[Change], choice: Choice, prior: Prior) -> AffineMapping | None:
         """The mapping after these changes at a choice; None if a class is new or would have no image left."""
-        classes, parts = self.readings[0].statistics.classes, choice.parts or (choice,)
+        classes, parts = self.readings[0].classes, choice.parts or (choice,)
         if len(parts) != len(self.readings) or not {change.label for change in changes} <= set(classes):
             return None
 
         def of_reading(i: int) -> AffineMapping | None:
             held, part = self.readings[i], parts[i]
             if choice.parts and part.weight <= 0:
-                width = held.statistics.width
-                return AffineMapping(np.zeros((width, len(classes))), np.zeros(len(classes)), classes)
+                return AffineMapping(np.zeros((held.spectrum.width, len(classes))), np.zeros(len(classes)), classes)
             changed = held.after(changes, self.mixture.layout.slices[i])
             return None if changed is None else changed.mapping(held, part.shrinkage, prior)
 
@@ -96,7 +94,7 @@ class HeldSolution:
         widths = self.mixture.layout.widths
         found = side_by_side(of_reading, range(len(self.readings)), widths)
         evidences = tuple(evidence for evidence in found if evidence is not None)
-        return Mixture(self.mixture.layout, evidences) if len(evidences) == len(found) else None
+        return replace(self.mixture, evidences=evidences) if len(evidences) == len(found) else None
 
 
 @dataclass(frozen=True)
@@ -109,8 +107,7 @@ class _Changed:
 
     def mapping(self, held: _HeldReading, rho: float, prior: Prior) -> AffineMapping | None:
         """The discriminant at a shrinkage; None if a class has no image left."""
-        classes, counts = held.statistics.classes, held.statistics.counts.copy()
-        turned = _padded(held.means, self.spectrum)
+        classes, counts, turned = held.classes, held.counts.copy(), _padded(held.turned_means, self.spectrum)
         for label, count in self.counts.items():
             counts[classes.index(label)] = count
             turned[classes.index(label)] = self.means[label] @ self.spectrum.basis
@@ -123,31 +120,35 @@ class _Changed:
 
 @dataclass(frozen=True)
 class _HeldReading:
-    """One reading: statistics, spectrum, members and class means in its basis."""
+    """One reading: counts and means of the classes, the spectrum, means and members in its basis."""
 
-    statistics: ResponseStatistics
+    classes: tuple[str, ...]
+    counts: Array
+    means: Array  # (classes, width)
+    turned_means: Array  # (classes, rank)
     spectrum: Spectrum
     members: Turned
-    means: Array  # (classes, rank)
 
     @classmethod
-    def of(cls, statistics: ResponseStatistics, evidence: Evidence) -> Self | None:
-        spectrum, plain = evidence.spectrum, evidence.head is None and evidence.spectrum.target == "identity"
+    def of(cls, evidence: Evidence) -> Self | None:
+        sums, spectrum = evidence.statistics, evidence.spectrum
+        plain = evidence.head is None and spectrum.target == "identity"
         if not plain or spectrum.degenerate or spectrum.change is not None or evidence.turned is None:
             return None
-        return cls(statistics, spectrum, evidence.turned, statistics.means @ spectrum.basis)
+        means = sums.means.copy()
+        return cls(sums.classes, sums.counts.copy(), means, means @ spectrum.basis, spectrum, evidence.turned)
 
     def after(self, changes: Sequence[Change], columns: slice) -> _Changed | None:
         """The spectrum with the rows of the changes; None if too little is left of the scatter."""
-        known = dict(zip(self.statistics.classes, range(len(self.statistics.classes)), strict=True))
+        known = {name: i for i, name in enumerate(self.classes)}
         counts, means = dict[str, float](), dict[str, Array]()
         rows, signs = list[Array](), list[float]()
         for sign, response, label in changes:
             mine = response[columns].astype(np.float64)
             if label not in counts:
                 at = known.get(label)
-                counts[label] = 0.0 if at is None else float(self.statistics.counts[at])
-                means[label] = mine if not counts[label] or at is None else self.statistics.means[at]
+                counts[label] = 0.0 if at is None else float(self.counts[at])
+                means[label] = mine if not counts[label] or at is None else self.means[at]
             left, step = counts[label] + sign, mine - means[label]
             if left > 0 and counts[label] > 0:
                 rows.append(np.sqrt(counts[label] / left) * step)

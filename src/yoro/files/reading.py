@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from yoro.errors import StoreError, one_line, plain
+from yoro.errors import StoreError, YoroError, one_line, plain
 
 
 def read_bounded(path: Path, most: int) -> bytes:
@@ -20,6 +20,11 @@ def read_bounded(path: Path, most: int) -> bytes:
     except OSError as error:
         raise ValueError(f"it cannot be read ({error.strerror or error})") from error
     raise ValueError(f"it has {size:,} bytes; at most {most:,} are read")
+
+
+def fault(error: ValueError) -> str:
+    """What `read_bounded` found, said of the file: one that is not there is not damaged."""
+    return f"{'cannot be used' if isinstance(error.__cause__, OSError) else 'is damaged'}: {error}."
 
 
 def read_json(path: Path, most: int) -> object:
@@ -37,8 +42,7 @@ def read_table(path: Path, kind: str, form: int, most: int) -> dict[str, object]
     try:
         table = read_json(path, most)
     except ValueError as error:
-        wrong = "cannot be used" if isinstance(error.__cause__, OSError) else "is damaged"
-        raise StoreError(f"'{name}' {wrong}: {error}.") from None
+        raise StoreError(f"'{name}' {fault(error)}") from None
     if not isinstance(table, dict) or table.get("kind") != kind:
         raise StoreError(f"'{name}' is not a {kind} file.")
     if table.get("format") != form:
@@ -56,6 +60,15 @@ def refuse_damaged(path: Path | str) -> Iterator[None]:
     except Exception as error:  # a hostile file may hold anything in place of anything
         said = f"{type(error).__name__}: {one_line(error)[:200]}"
         raise StoreError(f"'{plain(str(path))}' is damaged: {said}") from error
+
+
+@contextmanager
+def refusing(kind: type[YoroError], said: str) -> Iterator[None]:
+    """Turn a ValueError about a file into an error of this kind: what is said of it, then the reason."""
+    try:
+        yield
+    except ValueError as error:
+        raise kind(f"{said}: {error}.") from error
 
 
 def json_digest(value: object, *, ascii_only: bool = True) -> str:

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from yoro.errors import InputError, WidthError
-
-Array = NDArray[np.float64]
+from yoro.mappings.batches import Array
 
 
 @dataclass(frozen=True, repr=False)

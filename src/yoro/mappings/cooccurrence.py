@@ -13,9 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from yoro.errors import InputError, WidthError
 from yoro.mappings.affine import AffineMapping
-from yoro.mappings.batches import check_batch, class_codes, refuse_non_finite
-
-Array = NDArray[np.float64]
+from yoro.mappings.batches import Array, check_batch, class_codes, refuse_non_finite
 
 SMOOTHING = 1.0  # lambda, the published value for BLM and BLM+
 SHARE = 0.15  # of the target classes: how many source classes an image speaks for under BLM+

@@ -14,12 +14,11 @@ from yoro.discriminant.calibration import log_probabilities
 from yoro.errors import percent_text
 from yoro.files.result_view import Result, Table
 from yoro.files.rows import Row
+from yoro.mappings.batches import Array
 from yoro.model.metrics import Evaluation, Tally
 from yoro.model.model import Json, Model
 from yoro.model.priors import shifted
 from yoro.model.question import Question
-
-Array = NDArray[np.float64]
 
 DIGITS = 6  # of a probability in a row
 

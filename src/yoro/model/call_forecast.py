@@ -47,12 +47,11 @@ def unasked(settings: PipelineSettings) -> tuple[Pipeline, EndpointSource]:
 
 
 def _endpoint(pipeline: Pipeline, name: str) -> tuple[Pipeline, EndpointSource]:
-    from yoro.sources.endpoint.source import endpoint_of  # what it needs is there, or it was not opened
+    from yoro.sources.endpoint.source import EndpointSource  # what it needs is there, or it was not opened
 
-    source = endpoint_of(pipeline.source)
-    if source is None:
+    if not isinstance(pipeline.source, EndpointSource):
         raise InputError(f"{name!r} runs here and makes no calls; expected https://... or endpoint:FILE.toml.")
-    return pipeline, source
+    return pipeline, pipeline.source
 
 
 def forecast(pipeline: Pipeline, source: EndpointSource, examples: Sequence[Example], loading: Loading) -> CallForecast:

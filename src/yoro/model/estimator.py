@@ -19,10 +19,8 @@ from yoro.discriminant.shrinkage import dense_spectrum
 from yoro.discriminant.statistics import ResponseStatistics
 from yoro.errors import InputError, SelectionError
 from yoro.mappings.affine import AffineMapping
-from yoro.mappings.batches import label_array, row_digests
+from yoro.mappings.batches import Array, label_array, row_digests
 from yoro.model.settings import SolveSettings
-
-Array = NDArray[np.float64]
 
 
 class DiscriminantMapping(ClassifierMixin, BaseEstimator):  # type: ignore[misc]

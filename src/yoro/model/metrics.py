@@ -11,9 +11,7 @@ from numpy.typing import NDArray
 from yoro.data.examples import listed
 from yoro.errors import InputError, counted, percent_text
 from yoro.files.result_view import Result, Table
-from yoro.mappings.batches import class_codes
-
-Array = NDArray[np.float64]
+from yoro.mappings.batches import Array, class_codes
 
 MOST_CONFUSIONS = 10  # shown in a notebook
 BINS = 15  # of confidence, for the calibration error

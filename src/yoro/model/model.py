@@ -23,6 +23,7 @@ from yoro.discriminant.shrinkage import Spectrum
 from yoro.discriminant.statistics import ResponseStatistics
 from yoro.environment import peak_memory
 from yoro.errors import DegenerateWarning, InputError
+from yoro.files.tensors import Arrays
 from yoro.mappings.affine import AffineMapping
 from yoro.mappings.batches import class_codes
 from yoro.model.gathered import Gathered
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from yoro.discriminant.semi_supervised import PileOutcome
 
 Json = dict[str, object]
-Arrays = dict[str, NDArray[np.generic]]
 
 LEFT_OUT = "leave_one_out"  # of an entry of the history: the accuracy that the solve found on its way
 WHOLE = {"program": "their trained prompts", "sentences": "the sentences that images were compared with"}

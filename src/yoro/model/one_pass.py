@@ -33,7 +33,7 @@ from yoro.model.model import Model, Origin, Verb, difference
 from yoro.model.pipeline import Pipeline, make_pipeline
 from yoro.model.settings import FitSettings, Loading, SolveSettings
 from yoro.model.solve import solve
-from yoro.model.views import BothViews, choose_views
+from yoro.model.views import BothViews, preferred_views
 from yoro.text.encoded_bank import EncodedBank, encoded_bank_of
 
 ROWS_PER_UPDATE = 256  # responses that go into the statistics at once; a kill costs at most their forward passes
@@ -219,8 +219,9 @@ def in_views(
         return read_by, gather_parts(parts, read_by, settings, engine), {}
     gathered = gather_parts(parts, BothViews(read_by), settings, engine)
     with waiting("comparing one view with two", settings.progress):
-        pipeline, gathered = choose_views(read_by, gathered, settings.solve)
-    if pipeline.layout.views == 1:
+        views, gathered = preferred_views(read_by.layout, gathered, settings.solve)
+    pipeline = replace(read_by, layout=replace(read_by.layout, views=views))
+    if views == 1:
         settings.tell("Mirror images are not used: leave-one-out shows no gain.")
     return pipeline, gathered, {"views": 2}
 

@@ -36,7 +36,6 @@ from yoro.sources.protocol import FREE, Calls
 from yoro.text.encoded_bank import EncodedBank, extended, need_texts
 from yoro.text.settings import Attributes
 
-Array = NDArray[np.float64]
 Skipped = list[tuple[str, str]]  # names of images that could not be read, and why
 
 
@@ -143,6 +142,7 @@ class OpenModel:
 
     @property
     def opened(self) -> Pipeline | None:
+        """The pipeline, if it was opened already."""
         return self._pipeline
 
     def answers(

@@ -13,6 +13,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
+from yoro import limits
 from yoro.data.examples import refuse_stray
 from yoro.data.responses import ResponseBatch
 from yoro.data.roles import Rows
@@ -39,6 +40,8 @@ class DataShare:
     of: int = 1
 
     def __post_init__(self) -> None:
+        if self.of > limits.SHARES:
+            raise InputError(f"{self.of:,} parts; at most {limits.SHARES:,} are supported.")
         if not 1 <= self.index <= self.of:
             raise InputError(f"Part {self.index} of {self.of} does not exist; expected I/N with I from 1 to N.")
 

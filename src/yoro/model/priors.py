@@ -7,14 +7,12 @@ import re
 from collections.abc import Mapping
 
 import numpy as np
-from numpy.typing import NDArray
 
 from yoro.discriminant.calibration import Prior, log_prior, log_sums
 from yoro.discriminant.rules import check_prior
 from yoro.errors import InputError, did_you_mean
+from yoro.mappings.batches import Array
 from yoro.model.model import Model
-
-Array = NDArray[np.float64]
 
 WHOLE = 1e-3  # by so much the sum of given probabilities may differ from one: people write 0.333
 

@@ -11,7 +11,7 @@ from yoro import limits
 from yoro.data.examples import listed
 from yoro.errors import InputError, StoreError
 from yoro.files.atomic import write_file
-from yoro.files.reading import read_bounded, refuse_damaged
+from yoro.files.reading import fault, read_bounded, refuse_damaged
 from yoro.model.gathered import Gathered
 from yoro.model.model import Json, Origin
 from yoro.model.store import checked_origin, origin_table
@@ -62,7 +62,7 @@ def read_shard(path: Path) -> Shard:
     try:
         content = read_bounded(path, limits.MODEL_FILE_BYTES)
     except ValueError as error:
-        raise StoreError(f"{path} is damaged: {error}.") from error
+        raise StoreError(f"{path} {fault(error)}") from error
     return Shard.from_bytes(content, str(path))
 
 

@@ -23,13 +23,13 @@ from yoro.discriminant.rules import RULES
 from yoro.environment import __version__
 from yoro.errors import InputError, StoreError, one_line
 from yoro.files.atomic import check_writable, drafted_folder, recovered, write_file
-from yoro.files.reading import json_digest, read_bounded, read_json
-from yoro.files.tensors import parse_tensors, write_tensors
+from yoro.files.reading import json_digest, read_bounded, read_json, refusing
+from yoro.files.tensors import Arrays, parse_tensors, write_tensors
 from yoro.mappings.affine import AffineMapping
 from yoro.model.card import model_card
 from yoro.model.gathered import Gathered
 from yoro.model.ledger import Ledger
-from yoro.model.model import Arrays, Json, Model, Origin
+from yoro.model.model import Json, Model, Origin
 from yoro.model.settings import PROTOCOLS
 from yoro.prompts.prompt import restore_prompt
 from yoro.text.banks import Bank, check_sentences
@@ -229,10 +229,8 @@ def _config_digest(config: Json) -> str:
 
 def _read_config(folder: Path) -> Json:
     file = folder / "config.json"
-    try:
+    with refusing(StoreError, f"{file} is damaged"):
         config = read_json(file, limits.MODEL_CONFIG_BYTES)
-    except ValueError as error:
-        raise StoreError(f"{file} is damaged: {error}.") from error
     if not isinstance(config, dict) or not isinstance(config.get("format"), int):
         raise StoreError(f"{file} is damaged: it has no format number.")
     if config["format"] > FORMAT:
@@ -256,12 +254,10 @@ def _read_parts(folder: Path, config: Json) -> dict[str, tuple[Arrays, Json]]:
         raise StoreError(f"{folder} lists a file {odd[0]!r} that is not part of a model.")
     parts: dict[str, tuple[Arrays, Json]] = {}
     for name, digest in digests.items():
-        try:
+        with refusing(StoreError, f"{folder / name} is damaged"):
             content = read_bounded(
                 folder / name, limits.MODEL_CONFIG_BYTES if name == BANK else limits.MODEL_FILE_BYTES
             )
-        except ValueError as error:
-            raise StoreError(f"{folder / name} is damaged: {error}.") from error
         if hashlib.sha256(content).hexdigest() != digest:
             raise StoreError(f"{folder / name} is damaged or was changed: it does not match the digest in config.json.")
         if name == BANK:

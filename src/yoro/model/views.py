@@ -46,12 +46,6 @@ def parted(gathered: Gathered, layout: Layout) -> dict[int, Gathered]:
     return result
 
 
-def choose_views(pipeline: Pipeline, gathered: Gathered, solving: SolveSettings) -> tuple[Pipeline, Gathered]:
-    """The pipeline of one view or of two, whichever leave-one-out prefers, and what was gathered with it."""
-    views, chosen = preferred_views(pipeline.layout, gathered, solving)
-    return replace(pipeline, layout=replace(pipeline.layout, views=views)), chosen
-
-
 def preferred_views(layout: Layout, gathered: Gathered, solving: SolveSettings) -> tuple[int, Gathered]:
     """How many views leave-one-out prefers, and what was gathered with them; `layout` is that of the pipeline."""
     both = parted(gathered, layout)

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from yoro import limits
 from yoro.data.examples import listed
@@ -19,13 +18,12 @@ from yoro.discriminant.readings import Layout
 from yoro.errors import InputError, StoreError
 from yoro.files.atomic import write_file
 from yoro.files.reading import json_digest, read_table, refuse_damaged
+from yoro.mappings.batches import Array
 from yoro.model.model import Json, Origin
 from yoro.model.store import checked_origin, origin_table
 from yoro.parties.differential_privacy import Noise
 from yoro.parties.fixed_point import BITS, check_bits
 from yoro.parties.moments import length
-
-Array = NDArray[np.float64]
 
 KIND = "yoro-agreement"
 FORMAT = 1

@@ -23,15 +23,16 @@ from yoro.discriminant.joint import JointStatistics
 from yoro.discriminant.readings import Layout
 from yoro.discriminant.statistics import ResponseStatistics
 from yoro.errors import InputError
+from yoro.limits import RESPONSE_SIZE
+from yoro.mappings.batches import Array
 from yoro.model.card import NOISE
 from yoro.model.gathered import Gathered
 from yoro.model.model import Json
 from yoro.model.shards import Shard
 from yoro.parties.moments import length, split_vector, to_vector
 
-Array = NDArray[np.float64]
-
 LARGEST_SIGMA, SMALLEST_SIGMA = 1e9, 1e-9  # of the search
+LARGEST_EPSILON = 1e9  # far beyond any that protects anybody
 
 
 @dataclass(frozen=True)
@@ -47,14 +48,16 @@ class Noise:
     makers: int = 1
 
     def __post_init__(self) -> None:
-        sound = all(math.isfinite(x) for x in (self.epsilon, self.delta, self.clip))
-        if not sound or self.epsilon <= 0 or not 0 < self.delta < 1:
+        if not 0 < self.epsilon <= LARGEST_EPSILON or not 0 < self.delta < 1:
             raise InputError(
-                f"Privacy budget ({self.epsilon}, {self.delta}); expected epsilon above 0 and delta between 0 and 1."
+                f"Privacy budget ({self.epsilon}, {self.delta}); expected epsilon above 0 and at most "
+                f"{LARGEST_EPSILON:g}, and delta between 0 and 1."
             )
-        if self.clip <= 0 or self.makers < 1:
+        sigma_of(self.epsilon, self.delta)  # an error, where no noise gives it, before any image is read
+        if not 0 < self.clip <= RESPONSE_SIZE or self.makers < 1:
             raise InputError(
-                f"Clip {self.clip} and {self.makers} noise makers; expected a clip above 0 and at least 1 maker."
+                f"Clip {self.clip} and {self.makers} noise makers; expected a clip above 0, at most "
+                f"{RESPONSE_SIZE:g}, and at least 1 maker."
             )
 
     @classmethod

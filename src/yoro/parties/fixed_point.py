@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from yoro.errors import InputError
+from yoro.mappings.batches import Array
 
-Array = NDArray[np.float64]
 Limbs = NDArray[np.uint64]  # (n, 2): the low and the high half of each integer
 
 HALF = 64  # bits of a limb

@@ -16,8 +16,7 @@ from yoro.discriminant.joint import JointStatistics
 from yoro.discriminant.readings import Layout
 from yoro.discriminant.statistics import ResponseStatistics
 from yoro.errors import InputError, WidthError
-
-Array = NDArray[np.float64]
+from yoro.mappings.batches import Array
 
 
 def length(classes: int, layout: Layout) -> int:

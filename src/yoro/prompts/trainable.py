@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -16,40 +15,49 @@ from yoro.prompts.prompt import BLACK_PROGRAM, Prompt, image_square
 Respond = Callable[[torch.Tensor], torch.Tensor]  # composed pixels (n, 3, side, side) to responses (n, width)
 
 
-class VisualPrompt(Protocol):
+class NamedParameters:
+    """Parameters that a training learns, by the names under which their values are kept."""
+
+    def __init__(self, learned: Mapping[str, torch.nn.Parameter] | None = None) -> None:
+        self._learned = dict(learned or {})
+
+    def parameters(self) -> list[torch.nn.Parameter]:
+        return list(self._learned.values())
+
+    def arrays(self) -> dict[str, NDArray[np.generic]]:
+        """The values as they are now."""
+        return {name: value.detach().cpu().numpy().copy() for name, value in self._learned.items()}
+
+    def restore(self, arrays: Mapping[str, NDArray[np.generic]]) -> None:
+        """Take values back."""
+        with torch.no_grad():
+            for name, value in self._learned.items():
+                value.copy_(torch.from_numpy(np.array(arrays[name])).reshape(value.shape))
+
+
+class VisualPrompt(NamedParameters):
     """What a training learns of the input: one prompt, or several whose responses stand side by side."""
 
-    rates: tuple[float, ...]  # the share of the recipe's learning rate that each parameter is trained with
+    rates: tuple[float, ...] = ()  # the share of the recipe's learning rate of each parameter; none is all of it
 
     @property
     def n_values(self) -> int:
         """How many values of the programs show."""
-
-    def parameters(self) -> list[torch.nn.Parameter]:
-        """The programs."""
+        raise NotImplementedError
 
     def respond(self, source: Respond, images: torch.Tensor) -> torch.Tensor:
         """Responses (n, width), with gradients, to images (n, 3, image_side, image_side) in [0, 1]."""
-
-    def arrays(self) -> dict[str, NDArray[np.generic]]:
-        """The programs as they are now."""
-
-    def restore(self, arrays: Mapping[str, NDArray[np.generic]]) -> None:
-        """Take programs back."""
-
-
-@runtime_checkable
-class ConfinedPrompt(Protocol):
-    """A prompt some of whose parameters are kept in bounds."""
+        raise NotImplementedError
 
     def clipped(self) -> list[torch.nn.Parameter]:
-        """Those whose gradients are cut as those of the head are."""
+        """Parameters whose gradients are cut as those of the head are."""
+        return []
 
     def confine(self) -> None:
         """Put values back into their bounds, after an update."""
 
 
-class TrainablePrompt:
+class TrainablePrompt(VisualPrompt):
     """A prompt whose program is a torch parameter, (3, side, side); values that do not show get no gradient.
 
     Padding: zero_pad(x) + sigmoid(program) * mask. Watermark: x + program * std * mask, which the source's
@@ -62,9 +70,9 @@ class TrainablePrompt:
                 "A black frame has no gradient, so it cannot be refined. Fit with a dark one instead: --frame 0.01."
             )
         self._prompt = prompt
-        self.rates: tuple[float, ...] = (1.0,)
         start = torch.from_numpy(prompt.current_program()).permute(2, 0, 1).contiguous()
         self.program = torch.nn.Parameter(start.to(device, dtype))
+        super().__init__({"program": self.program})
         self._mask = torch.from_numpy(prompt.mask()).permute(2, 0, 1).to(device, dtype)  # (1, side, side)
         self._std = torch.tensor(prompt.std, device=device, dtype=dtype).view(3, 1, 1)
         rows, columns = image_square(prompt.side, prompt.image_side)
@@ -85,48 +93,28 @@ class TrainablePrompt:
         canvas = pad(images, self._margins) if any(self._margins) else images
         return canvas + (self.addend() if addend is None else addend)
 
-    def parameters(self) -> list[torch.nn.Parameter]:
-        return [self.program]
-
     def respond(self, source: Respond, images: torch.Tensor) -> torch.Tensor:
         return source(self.compose(images))
-
-    def arrays(self) -> dict[str, NDArray[np.generic]]:
-        return {"program": self.program.detach().cpu().numpy().copy()}
-
-    def restore(self, arrays: Mapping[str, NDArray[np.generic]]) -> None:
-        with torch.no_grad():
-            self.program.copy_(torch.from_numpy(np.array(arrays["program"])))
 
     def to_prompt(self) -> Prompt:
         program = self.program.detach().to("cpu", torch.float32).permute(1, 2, 0).numpy()
         return self._prompt.with_program(np.ascontiguousarray(program))
 
 
-class PromptSet:
-    """See `VisualPrompt`: responses through each prompt in turn, side by side, (n, prompts * width)."""
+class PromptSet(VisualPrompt):
+    """Responses through each prompt in turn, side by side, (n, prompts * width)."""
 
-    def __init__(self, prompts: Sequence[TrainablePrompt], rates: Sequence[float] | None = None) -> None:
+    def __init__(self, prompts: Sequence[TrainablePrompt], rates: Sequence[float] = ()) -> None:
         if not prompts:
             raise InputError("A set of prompts came empty; expected at least one.")
-        self.prompts = list(prompts)
-        self.rates = (1.0,) * len(self.prompts) if rates is None else tuple(rates)
-        if len(self.rates) != len(self.prompts):
+        super().__init__({f"program.{place}": prompt.program for place, prompt in enumerate(prompts)})
+        self.prompts, self.rates = list(prompts), tuple(rates)
+        if len(self.rates) not in (0, len(self.prompts)):
             raise InputError(f"{len(self.rates)} rates came for {len(self.prompts)} prompts; expected one each.")
 
     @property
     def n_values(self) -> int:
         return sum(prompt.n_values for prompt in self.prompts)
 
-    def parameters(self) -> list[torch.nn.Parameter]:
-        return [prompt.program for prompt in self.prompts]
-
     def respond(self, source: Respond, images: torch.Tensor) -> torch.Tensor:
         return torch.cat([prompt.respond(source, images) for prompt in self.prompts], dim=1)
-
-    def arrays(self) -> dict[str, NDArray[np.generic]]:
-        return {f"program.{place}": prompt.arrays()["program"] for place, prompt in enumerate(self.prompts)}
-
-    def restore(self, arrays: Mapping[str, NDArray[np.generic]]) -> None:
-        for place, prompt in enumerate(self.prompts):
-            prompt.restore({"program": arrays[f"program.{place}"]})

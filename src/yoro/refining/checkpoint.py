@@ -11,8 +11,7 @@ import torch
 
 from yoro.errors import StoreError
 from yoro.files.atomic import drafted_folder, write_file
-from yoro.files.tensors import read_tensors, write_tensors
-from yoro.refining.heads import Arrays
+from yoro.files.tensors import Arrays, read_tensors, write_tensors
 from yoro.refining.recipe import EpochRecord
 
 KIND = "yoro-training"

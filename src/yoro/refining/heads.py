@@ -11,19 +11,19 @@ from numpy.typing import NDArray
 from torch.nn.functional import cross_entropy
 
 from yoro.discriminant.statistics import ResponseStatistics
+from yoro.files.tensors import Arrays
 from yoro.mappings.affine import AffineMapping
 from yoro.mappings.batches import class_codes
+from yoro.prompts.trainable import NamedParameters
 from yoro.refining.mapping_updates import FROZEN, Momentum
 
-Arrays = dict[str, NDArray[np.generic]]
 BLOCK = 512  # responses that are gathered at once: statistics take the same time for a few as for many
 
 
 class Collector(Protocol):
     """An accumulator of responses (n, width) and class names, such as `ResponseStatistics`."""
 
-    def update(self, responses: Any, labels: Sequence[str]) -> None:
-        """Add one batch."""
+    def update(self, responses: Any, labels: Sequence[str]) -> None: ...
 
 
 C = TypeVar("C", bound=Collector)
@@ -63,15 +63,15 @@ class DeviceStatistics:
         return about
 
 
-class TrainingHead:
+class TrainingHead(NamedParameters):
     """The scoring half of a training: scores, and what an epoch teaches it.
 
-    As it is, it learns by gradient alone: `learned` are its parameters by name.
+    As it is, it learns by gradient alone, and `arrays` are its state at the end of an epoch.
     """
 
     def __init__(self, classes: Sequence[str], learned: Mapping[str, torch.nn.Parameter] | None = None) -> None:
+        super().__init__(learned)
         self.classes = tuple(classes)
-        self._learned = dict(learned or {})
 
     def score(self, responses: torch.Tensor) -> torch.Tensor:
         """Scores (n, classes) of responses (n, width), with gradients."""
@@ -86,20 +86,6 @@ class TrainingHead:
 
     def end_of_epoch(self) -> None:
         """Learn from what was observed, and start over."""
-
-    def parameters(self) -> list[torch.nn.Parameter]:
-        """Parameters trained beside the prompt; none for a solved mapping."""
-        return list(self._learned.values())
-
-    def arrays(self) -> Arrays:
-        """The state at the end of an epoch."""
-        return {name: value.detach().cpu().numpy().copy() for name, value in self._learned.items()}
-
-    def restore(self, arrays: Arrays) -> None:
-        """Take a state back."""
-        with torch.no_grad():
-            for name, value in self._learned.items():
-                value.copy_(torch.from_numpy(np.array(arrays[name])))
 
 
 class MappingHead(TrainingHead, Generic[C]):
@@ -151,7 +137,7 @@ class MappingHead(TrainingHead, Generic[C]):
     def arrays(self) -> Arrays:
         return {"weights": self.mapping.weights.copy(), "bias": self.mapping.bias.copy()}
 
-    def restore(self, arrays: Arrays) -> None:
+    def restore(self, arrays: Mapping[str, NDArray[np.generic]]) -> None:
         weights, bias = (np.asarray(arrays[key], dtype=np.float64) for key in ("weights", "bias"))
         self._put(AffineMapping(weights, bias, self.classes))
         self._forget()

@@ -21,10 +21,11 @@ from tqdm import tqdm
 
 from yoro.environment import cores
 from yoro.errors import InputError
-from yoro.prompts.trainable import ConfinedPrompt, VisualPrompt
+from yoro.files.tensors import Arrays
+from yoro.prompts.trainable import VisualPrompt
 from yoro.refining.checkpoint import TrainingCheckpoint, TrainingState, optimiser_arrays, restore_optimiser
 from yoro.refining.device_views import DeviceImages
-from yoro.refining.heads import Arrays, TrainingHead
+from yoro.refining.heads import TrainingHead
 from yoro.refining.images import Codes, LabelledImages, Pixels
 from yoro.refining.recipe import EpochRecord, Recipe, is_best, make_optimiser
 from yoro.sources.torch.gradients import DifferentiableSource
@@ -64,8 +65,7 @@ class PromptTraining:
             self._scaler.scale(torch.zeros((), device=self._device))  # makes its factor, before the lanes ask for it
         self._piece = PIECE if self._in_lanes else recipe.batch_size
         self._trained = [*prompt.parameters(), *head.parameters()]
-        self._confined = prompt if isinstance(prompt, ConfinedPrompt) else None
-        self._clipped = [*head.parameters(), *(self._confined.clipped() if self._confined else [])]
+        self._clipped = [*head.parameters(), *prompt.clipped()]
         self._best: Arrays = {}
         self.prepared = 0.0  # seconds of passes before the first epoch
 
@@ -189,8 +189,7 @@ class PromptTraining:
             torch.nn.utils.clip_grad_value_(self._clipped, self.recipe.head_clip)
         self._scaler.step(self._optimiser)
         self._scaler.update()
-        if self._confined:
-            self._confined.confine()
+        self.prompt.confine()
         return sum(losses[1:], losses[0])
 
     def _backward(

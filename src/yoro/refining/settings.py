@@ -20,7 +20,7 @@ PAPER_RATE_CLIP = 0.1
 PAPER_BATCHES = {"resnet18": 256}  # by network; 64 for all others
 DEFAULT_RATE = 0.03
 DEFAULT_BATCH = 32
-LARGEST_RATE = 1e6
+LARGEST_RATE = LARGEST_TEMPERATURE = 1_000_000
 PROMISING = 600  # updates: with fewer no refinement of photographs was kept here; the paper's largest gain took 3,000
 PER_EPOCH = 3  # passes that an epoch is worth: forward, and backward at twice the cost
 
@@ -76,6 +76,7 @@ class RefineSettings:
         check_range("batch_size", self.batch_size, 1, limits.BATCH)
         check_range("warm_up", self.warm_up, 0, limits.EPOCHS)
         check_range("seed", self.seed, 0, limits.SEED)
+        check_range("temperature", None if self.temperature == "fitted" else self.temperature, 0, LARGEST_TEMPERATURE)
         if self.paper and (self.warm_up or self.temperature not in (None, 1.0) or self.augmented_start):
             raise InputError(
                 "The paper's protocol has the loss of plain scores, no warm-up and no augmented start; "

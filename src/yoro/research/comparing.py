@@ -79,8 +79,7 @@ def compare(
             raise InputError(f"Unknown option {name!r}. {did_you_mean(name, known)}")
     methods, seeds, shots = options.get("methods"), options.get("seeds", SEEDS), options.get("shots")
     check_methods(methods)  # fail on an unknown name before the images are read
-    check_range("seeds", seeds, 1, MOST_SEEDS)
-    check_range("shots", shots, 1)
+    check_repetitions(seeds, shots)
     log = logging.getLogger("yoro")
     reader = Reader(options.get("val"), options.get("test"), PipelineSettings(source=source, read=read))
     shared = read_with_presets(PRESETS if methods is None else methods, joined(data, labels), reader)
@@ -94,6 +93,12 @@ def check_methods(names: Sequence[str] | None) -> list[Method]:
     """The methods of these names but for our own fits, or all; a name that is neither's is an error."""
     others = None if names is None else [name for name in names if name not in PRESETS]
     return find_methods(others) if others or not names else []
+
+
+def check_repetitions(seeds: int, shots: int | None) -> None:
+    """Raise unless both numbers are in range."""
+    check_range("seeds", seeds, 1, MOST_SEEDS)
+    check_range("shots", shots, 1)
 
 
 def default_methods(shared: SharedResponses, *, every: bool = False) -> list[str]:
@@ -203,7 +208,7 @@ def compare_methods(
     thread for linear algebra, so that their seconds can be compared.
     """
     chosen = check_methods(methods)
-    check_range("seeds", seeds, 1, MOST_SEEDS)
+    check_repetitions(seeds, shots)
     if texts is None and shared.words is not None:
         texts, scale = shared.words.by_class(), shared.words.scale if scale is None else scale
     facts: dict[str, str] = {}

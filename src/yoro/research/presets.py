@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from yoro.data.response_streams import Collected, is_response_data
 from yoro.data.responses import ResponseBatch
-from yoro.discriminant.readings import LOGITS
+from yoro.discriminant.readings import FEATURES, LOGITS
 from yoro.mappings.batches import Array, class_codes, row_digests
 from yoro.model.gathered import Gathered
 from yoro.model.model import Origin
@@ -60,10 +60,16 @@ def read_with_presets(names: Collection[str], data: object, reader: Reader) -> S
     chosen = [name for name in PRESETS if name in names and not (remote and name != "yoro")]
     found = [Preset(name, partial(replace(reader, pipeline=_pipeline(name, asked)).read, data)) for name in chosen]
     if "yoro" not in chosen or asked.read == "features":
-        return replace(reader.read(data), presets=tuple(found))
+        return replace(_shared(reader.read(data), asked.read), presets=tuple(found))
     whole = replace(reader, pipeline=_pipeline("yoro", asked)).read(data)
-    shared = whole if asked.read == "all" else whole.reading(LOGITS)
-    return replace(shared, presets=(Preset("yoro", lambda: whole), *found[1:]))
+    return replace(_shared(whole, asked.read), presets=(Preset("yoro", lambda: whole), *found[1:]))
+
+
+def _shared(whole: SharedResponses, read: str) -> SharedResponses:
+    """What other methods read: the layer that was asked for; where there are sentences, the image vectors."""
+    if whole.words is not None:
+        return whole.reading(FEATURES)
+    return whole if read in ("all", FEATURES) else whole.reading(LOGITS)
 
 
 def _pipeline(name: str, asked: PipelineSettings) -> PipelineSettings:

@@ -311,7 +311,8 @@ def serve(
         if not address:
             return app
         tell(f"Serving {what} on {address}; Ctrl-C stops it.")
-        tell(f"Try it at {address}/ in a browser; its API is described at {address}/docs.")
+        tried = "" if isinstance(current, FixedSource) else f"Try it at {address}/ in a browser; "
+        tell(f"{tried}{'its' if tried else 'Its'} API is described at {address}/docs.")
         if not settings.local and token is None:
             tell("Anyone who can reach this machine may use it; set a token (--token-file) to restrict access.")
         return app

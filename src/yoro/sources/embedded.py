@@ -138,8 +138,8 @@ class EmbeddedSource(GraphSource):
 
 @cache
 def _edition() -> str:
-    """A digest of the modules that build the graphs, so that no graph is taken for what others would build."""
-    sources = (Path(__file__).with_name(f"{module}.py") for module in BUILDERS)
+    """A digest of what the graphs are built by, so that no graph is taken for what something else would build."""
+    sources = (Path(__file__).with_name(name) for name in (*(f"{module}.py" for module in BUILDERS), "catalogue.toml"))
     return hashlib.sha256(b"".join(path.read_bytes() for path in sources if path.is_file())).hexdigest() + __version__
 
 

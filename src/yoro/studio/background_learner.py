@@ -200,7 +200,8 @@ class Learner:
         if task is not self._task or self._end.is_set():
             return
         try:
-            gathered = gathered or gather_task(task, self._responses, self.pipeline)
+            last = self._held.learned if self._held is not None else None
+            gathered = gathered or gather_task(task, self._responses, self.pipeline, last)
             learned, held = learn(task, gathered, self._responses, self.pipeline, self._held)
             if held is not None and (held.content != task.content or learned.seconds >= BRIEF):
                 self._held = held

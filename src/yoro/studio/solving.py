@@ -30,14 +30,14 @@ from yoro.model.question import Question
 from yoro.model.settings import SolveSettings
 from yoro.model.solve import settings_of, solve
 from yoro.studio.base_model import Base
-from yoro.studio.training_data import Content, Rows, gathered_of
+from yoro.studio.training_data import FEW, Content, Rows, gathered_of, grown
 from yoro.studio.workspace import Workspace
 from yoro.trust.explanations import Sums
 from yoro.trust.label_issues import expected_wrong_labels, far_out, near_duplicates
 from yoro.trust.nearest_neighbours import FittedImages
 from yoro.trust.out_of_distribution import OutOfDistributionScore, left_out_scores
 
-MOST_CHANGES = 64  # photos by which a classifier is changed instead of solved
+MOST_CHANGES = FEW  # photos by which a classifier is changed instead of solved
 MOST_HELD = 2**25  # coordinates of photos that are held for that: 256 MB
 
 
@@ -130,9 +130,12 @@ class Learned:
         return Answers(names, log_answers(self.classifier.model, responses), responses=responses)
 
 
-def gather_task(task: SolveTask, rows: Rows, pipeline: Pipeline) -> Gathered:
-    """The sums of what is to be learned."""
-    gathered = gathered_of(task.content, task.base, rows, pipeline.layout, task.settings()[0])
+def gather_task(task: SolveTask, rows: Rows, pipeline: Pipeline, last: Learned | None = None) -> Gathered:
+    """The sums of what is to be learned: few photos are added to those of what was learned last."""
+    settings, gathered = task.settings()[0], None
+    if last is not None and not last.provisional:
+        gathered = grown(task.content, last.content, last.classifier.model.gathered, rows, settings)
+    gathered = gathered or gathered_of(task.content, task.base, rows, pipeline.layout, settings)
     if int((gathered.statistics.counts > 0).sum()) < 2:
         raise InputError("A classifier needs photos of at least two classes.")
     return gathered
@@ -146,18 +149,18 @@ def learn(
     What was `held` is changed instead of solved anew where it can be; the classifier is the same, to rounding.
     """
     started, (settings, keep) = time.perf_counter(), task.settings()
-    evidence = None if held is None else held.evidence(task, gathered, rows, settings)
+    holding = _can_be_held(gathered, settings)
+    evidence = held.evidence(task, gathered, rows, settings) if held is not None and holding else None
     fresh = evidence is None
     if evidence is None:
         evidence = known(gathered.statistics, kept_members(gathered.reservoir), settings.prior, None)
-        if _can_be_held(gathered, settings):
-            evidence = evidence.with_turned()
+        evidence = evidence.with_turned() if holding else evidence
     model = solve(gathered, settings, pipeline.origin(), evidence=evidence, keep=keep, verb=task.verb())
     learned = Learned(task.revision, task.content, OpenModel(model, pipeline=pipeline), None, {}, 0.0)
     learned = _measured(learned, started)
     if not fresh and held is not None:
         return learned, replace(held, learned=learned)
-    solution = HeldSolution.of(gathered.statistics, evidence) if _can_be_held(gathered, settings) else None
+    solution = HeldSolution.of(evidence) if holding else None
     return learned, None if solution is None else Held(learned, task.content, solution)
 
 
@@ -232,8 +235,7 @@ class Held:
     def again(self) -> Held:
         """The same with a solution of the photos that were learned last."""
         model = self.learned.classifier.model
-        evidence = model.evidence().with_turned()
-        solution = HeldSolution.of(model.statistics, evidence)
+        solution = HeldSolution.of(model.evidence().with_turned())
         return self if solution is None else Held(self.learned, self.learned.content, solution)
 
     def changes(self, now: Content, rows: Rows) -> list[Change] | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ from yoro.studio.edits import UNSORTED
 from yoro.studio.state import State
 
 Rows = Mapping[str, NDArray[np.floating]]  # responses by digest
+FEW = 64  # photos that are added to what was gathered
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,20 @@ def content_of(state: State, base: Base | None, read: Container[str]) -> Content
 def test_labels(state: State, read: Container[str]) -> dict[str, str]:
     """The labels of the photos that are kept for testing, by digest, as far as they are read."""
     return {digest: state.classes[state.photos[digest].belongs] for digest in state.test_set() if digest in read}
+
+
+def grown(
+    content: Content, before: Content, gathered: Gathered, rows: Rows, settings: SolveSettings
+) -> Gathered | None:
+    """What was gathered of a content, with the few photos more that are to be learned; None if that is not all."""
+    come, kept = dict(content.photos.items() - before.photos.items()), gathered.reservoir
+    others = replace(content, photos={}) == replace(before, photos={})
+    alike = others and kept is not None and (kept.capacity, kept.seed) == (settings.reservoir, settings.seed)
+    if not alike or len(come) > FEW or before.photos.items() - content.photos.items():
+        return None
+    result = gathered.copy()
+    result.add(_batches(sorted(come.items()), rows))
+    return result
 
 
 def gathered_of(content: Content, base: Base | None, rows: Rows, layout: Layout, settings: SolveSettings) -> Gathered:

@@ -15,7 +15,7 @@ import numpy as np
 from yoro import limits
 from yoro.data.examples import class_name, listed, shown, storable
 from yoro.errors import InputError
-from yoro.files.reading import read_bounded, read_json
+from yoro.files.reading import read_bounded, read_json, refusing
 from yoro.text.settings import EACH, Attributes
 
 SHORTEST = 20  # characters; shorter stubs are used only if a class has nothing else
@@ -121,10 +121,8 @@ def read_sentences(path: str | Path) -> dict[str, list[str]]:
     if not file.is_file():
         expected = "a JSON file {class: [sentences]}, 'templates' or 'names'"
         raise InputError(f"There is no file '{shown(file)}'; expected {expected}.")
-    try:
+    with refusing(InputError, f"'{shown(file)}' is not a bank {{class: [sentences]}}"):
         content = read_json(file, limits.BANK_FILE_BYTES)
-    except ValueError as error:
-        raise InputError(f"'{shown(file)}' is not a bank {{class: [sentences]}}: {error}.") from None
     return check_sentences(content, f"'{shown(file)}'")
 
 

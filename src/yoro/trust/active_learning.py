@@ -15,11 +15,10 @@ from yoro.data.thumbnails import thumbnails_by_path
 from yoro.discriminant.readings import unit_rows
 from yoro.errors import InputError, counted
 from yoro.files.result_view import Result, Table
+from yoro.mappings.batches import Array
 from yoro.model.model import Model
 from yoro.model.open_model import OpenModel
 from yoro.model.settings import USUAL, Loading
-
-Array = NDArray[np.float64]
 
 COUNT = 10  # images to label next, by default
 NEIGHBOURS = 10  # of an image, by which the density around it is measured

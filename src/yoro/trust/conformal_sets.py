@@ -11,13 +11,12 @@ from numpy.typing import NDArray
 from yoro.discriminant.calibration import log_probabilities
 from yoro.discriminant.conformal import FullConformalRanks, JackknifeRanks
 from yoro.errors import InputError
-from yoro.mappings.batches import class_codes
+from yoro.mappings.batches import Array, class_codes
 from yoro.model.model import Model
 from yoro.model.open_model import OpenModel
 from yoro.model.question import BY_CLASS, FULL
 from yoro.model.settings import USUAL, Loading
 
-Array = NDArray[np.float64]
 Ranks = Callable[[NDArray[np.floating], Array], Array]
 
 ROUNDING = 1e-9  # of a product of a coverage and a number of examples

@@ -12,10 +12,9 @@ from numpy.typing import NDArray
 
 from yoro.discriminant.readings import LOGITS, Reading
 from yoro.discriminant.statistics import ResponseStatistics
+from yoro.mappings.batches import Array
 from yoro.model.open_model import OpenModel
 from yoro.sources.protocol import ResponseSource
-
-Array = NDArray[np.float64]
 
 SENTENCES = "sentences"
 

@@ -12,8 +12,8 @@ from threadpoolctl import threadpool_limits
 from yoro.discriminant.readings import LOGITS, Layout, unit_rows
 from yoro.discriminant.reservoir import Members
 from yoro.errors import InputError
+from yoro.mappings.batches import Array
 
-Array = NDArray[np.float64]
 Space = tuple[int, str, float]
 
 PLAIN, CENTRED, HELLINGER = "plain", "centred", "hellinger"

@@ -19,6 +19,7 @@ from yoro.discriminant.evidence import mapping_at
 from yoro.errors import InputError, did_you_mean, percent_text
 from yoro.files.result_view import Result, Table
 from yoro.files.rows import Row
+from yoro.mappings.batches import Array
 from yoro.model.answers import Answers
 from yoro.model.model import Json, Model
 from yoro.model.open_model import OpenModel
@@ -28,7 +29,6 @@ from yoro.trust.contributions import Terms, terms_of
 from yoro.trust.nearest_neighbours import FittedImages, Neighbour, pictures_of
 from yoro.trust.occlusion import check_grid, occlusion_map
 
-Array = NDArray[np.float64]
 Reason = tuple[str, float]  # the name of a term, and its contribution
 
 NEAR = 5  # fitted images that are named

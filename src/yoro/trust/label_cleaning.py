@@ -13,7 +13,7 @@ from yoro.data.examples import Example, class_name, shown, storable
 from yoro.data.lists import listed_rows
 from yoro.data.response_streams import Collected
 from yoro.errors import ImageError, InputError, StatisticsError, StoreError, counted
-from yoro.files.reading import read_bounded
+from yoro.files.reading import read_bounded, refusing
 from yoro.files.rows import FORMULA
 from yoro.files.tensors import parse_tensors, write_tensors
 from yoro.mappings.batches import DIGEST
@@ -156,10 +156,8 @@ def is_unfinished(classifier: OpenModel, undo: Path, reviewed: Path) -> bool:
 
 def _read_undo(path: Path, width: int) -> Exchange:
     """The exchange in an undo file; its content is not trusted."""
-    try:
+    with refusing(StoreError, f"'{shown(path)}' is not an undo file"):
         content = read_bounded(path, limits.MODEL_FILE_BYTES)
-    except ValueError as error:
-        raise StoreError(f"'{shown(path)}' is not an undo file: {error}.") from None
     arrays, facts = parse_tensors(content, KIND, str(path))
     responses, digests = arrays.get("responses", np.empty(0)), arrays.get("digests", np.empty(0))
     n = len(responses)

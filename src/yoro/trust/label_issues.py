@@ -15,13 +15,12 @@ from yoro.discriminant.calibration import margins
 from yoro.discriminant.readings import Layout, unit_rows
 from yoro.errors import InputError, counted
 from yoro.files.result_view import Result, Table
+from yoro.mappings.batches import Array
 from yoro.model.model import Model
 from yoro.model.open_model import OpenModel
 from yoro.model.settings import USUAL, Loading
 from yoro.trust.leave_one_out_answers import LeftOutExamples, left_out, members_of
 from yoro.trust.out_of_distribution import left_out_scores
-
-Array = NDArray[np.float64]
 
 LABEL, HARD, OUTLIER, DUPLICATE, NEAR = "label", "hard photo", "outlier", "duplicate", "near duplicate"
 KINDS: Final = (LABEL, HARD, OUTLIER, DUPLICATE, NEAR)

@@ -17,13 +17,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit, ndtr, ndtri
 from scipy.stats import norm
 
+from yoro.mappings.batches import Array
 from yoro.model.metrics import wilson_interval
-
-Array = NDArray[np.float64]
 
 TIMES = (1, 2, 4)  # as many images
 QUANTILE = 1.645  # of a 90 % interval

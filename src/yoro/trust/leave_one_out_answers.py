@@ -16,14 +16,12 @@ from yoro.discriminant.calibration import log_probabilities
 from yoro.discriminant.mixture import Mixture
 from yoro.discriminant.reservoir import Members
 from yoro.errors import InputError, counted
-from yoro.mappings.batches import class_codes
+from yoro.mappings.batches import Array, class_codes
 from yoro.model.kept_responses import responses_of
 from yoro.model.ledger import Ledger
 from yoro.model.model import Model
 from yoro.model.open_model import OpenModel
 from yoro.model.settings import USUAL, Loading
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

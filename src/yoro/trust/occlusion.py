@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from yoro.errors import InputError
+from yoro.mappings.batches import Array
 from yoro.model.pipeline import Pipeline
 
-Array = NDArray[np.float64]
 Score = Callable[[NDArray[np.floating]], Array]  # responses (n, width) to numbers (n,)
 
 FINEST = 32  # cells to a side, so that a map costs at most about a thousand passes

@@ -14,13 +14,13 @@ from yoro.discriminant.reservoir import Members
 from yoro.discriminant.shrinkage import Spectrum
 from yoro.discriminant.statistics import ResponseStatistics
 from yoro.errors import InputError
+from yoro.mappings.batches import Array
 from yoro.model.model import Model
 from yoro.model.open_model import OpenModel
 from yoro.model.settings import USUAL, Loading
 from yoro.model.solve import threads_for
 from yoro.trust.detector_choice import PLAIN, Term, auroc, choose_terms, transformed
 
-Array = NDArray[np.float64]
 ALL = "all"  # the one class of the class-independent distance
 
 

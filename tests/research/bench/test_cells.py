@@ -44,7 +44,8 @@ def test_a_default_that_changes_needs_another_edition():
     assert EDITION == 3
     assert asdict(CellInputs()) == {
         "frame": "grey", "image_side": None, "read": "logits", "shots": None, "draws": "ours", "limit": "",
-        "grouped": False, "half": "", "examples": None, "pile": None, "attributes": "des", "sentences": 20,
+        "grouped": False, "half": "", "examples": None, "validation": "shots", "pile": None, "attributes": "des",
+        "sentences": 20,
     }  # fmt: skip
     assert asdict(FewPassOptions()) == {
         "epochs": 20, "mapping": "momentum", "beta": 0.9, "protocol": "paper", "learning_rate": None,
@@ -56,14 +57,16 @@ def test_a_default_that_changes_needs_another_edition():
     assert asdict(ClipOptions()) == {
         "epochs": 200, "select": "validation", "nearest": 3, "alpha": 0.5, "prompts": 3, "levels": 2, "scales": 1,
         "crops": 5, "projection_rate": 0.01, "learning_rate": 40.0, "width": None, "mixed_precision": False,
+        "scale": 1.5, "resize": "fixed", "mapping": "full", "sources": 1, "again": False, "weight_decay": 0.0,
+        "search": False,
     }  # fmt: skip
     peers = {name: (asdict(m.make_options({})), m.edition) for name, m in METHODS.items() if m.edition > 1}
-    search = {"sharpest": 12.0, "heaviest": 10.0}
+    search = {"sharpest": 12.0, "heaviest": 10.0, "views": 1}
     assert peers == {  # what is published for single datasets is in tests/research/peers/test_as_published.py
         "tip-adapter": (search, 2),
         "tip-adapter-f": (search | {"alpha": 1.17, "epochs": 20}, 2),
         "ape": (
-            {"sharpest": 7.0, "heaviest": 7.0, "surprise": 1.0, "channels": 800, "similarity": 0.7}, 2,
+            search | {"sharpest": 7.0, "heaviest": 7.0, "surprise": 1.0, "channels": 800, "similarity": 0.7}, 2,
         ),
         "timo": ({"gamma": 50.0}, 2), "timo-s": ({}, 2), "lp++": ({}, 2),
     }  # fmt: skip

@@ -9,11 +9,9 @@ true gradients are clipped, and the mapping moves by up to 0.04 a step at the pu
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch.nn.functional import affine_grid, grid_sample, pad
 
 from yoro.errors import InputError
@@ -55,7 +53,7 @@ class ResizedPadding(RawPadding):
     def __init__(self, prompt: Prompt, scale: float, device: torch.device | str = "cpu") -> None:
         super().__init__(prompt, device)
         self.scale = torch.nn.Parameter(torch.tensor(scale, device=device))
-        self.rates = (1.0, 1.0)
+        self._learned["scale"] = self.scale
         self._sides = prompt.image_side, prompt.side
 
     @property
@@ -70,23 +68,12 @@ class ResizedPadding(RawPadding):
         frame = self.program * self._around() if addend is None else addend
         return (shown + frame) * self._std + self._mean
 
-    def parameters(self) -> list[torch.nn.Parameter]:
-        return [self.program, self.scale]
-
     def clipped(self) -> list[torch.nn.Parameter]:
         return [self.scale]
 
     def confine(self) -> None:
         with torch.no_grad():
             self.scale.clamp_(*SCALE_BOUNDS)
-
-    def arrays(self) -> dict[str, NDArray[np.generic]]:
-        return super().arrays() | {"scale": self.scale.detach().cpu().numpy().copy()}
-
-    def restore(self, arrays: Mapping[str, NDArray[np.generic]]) -> None:
-        super().restore(arrays)
-        with torch.no_grad():
-            self.scale.fill_(float(np.asarray(arrays["scale"]).item()))
 
     def _around(self) -> torch.Tensor:
         """Ones (1, side, side) where the frame shows."""

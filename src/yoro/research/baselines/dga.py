@@ -28,6 +28,7 @@ from scipy.spatial.distance import cdist
 from torch.nn.functional import cross_entropy, interpolate, log_softmax
 
 from yoro.errors import InputError
+from yoro.mappings.batches import Array
 from yoro.prompts.prompt import Prompt
 from yoro.prompts.trainable import PromptSet, Respond, TrainablePrompt
 from yoro.refining.heads import TrainingHead
@@ -41,7 +42,7 @@ LEAST = 1e-12  # keeps a mean score of zero from dividing
 
 
 class GranularPrompts(PromptSet):
-    """See `VisualPrompt`: one prompt for each scale and one for each level, all of one kind.
+    """One prompt for each scale and one for each level, all of one kind.
 
     Responses are, side by side: the whole image behind the mean program of its own prompt and those of all levels; the
     crops, scale after scale, behind the prompt of their scale; the whole image behind the prompt of each level.
@@ -179,7 +180,6 @@ def rescaled(scores: torch.Tensor, above: torch.Tensor, groups: torch.Tensor) ->
     return scores * (log_softmax(above, dim=1) / (means + LEAST))[:, groups]
 
 
-Array = NDArray[np.float64]
 Groups = NDArray[np.intp]  # (classes,): the super-class of each class
 
 

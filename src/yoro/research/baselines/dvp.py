@@ -12,13 +12,12 @@ from sklearn.cluster import KMeans
 
 from yoro.errors import InputError
 from yoro.mappings.affine import AffineMapping
-from yoro.mappings.batches import class_codes
+from yoro.mappings.batches import Array, class_codes
 from yoro.refining.heads import MappingHead
 from yoro.refining.mapping_updates import REFRESH
 from yoro.research.baselines.clip_heads import Vectors
 from yoro.research.baselines.published import NEAREST, PROMPTS
 
-Array = NDArray[np.float64]
 Places = NDArray[np.intp]
 
 

@@ -18,7 +18,15 @@ from yoro.research.bench.context import Origin
 from yoro.research.bench.datasets.attribute_files import find_bank, find_index, template_places
 from yoro.research.bench.datasets.bench_datasets import find_at, find_bench_dataset
 from yoro.research.bench.datasets.dataset import BenchDataset, Found
-from yoro.research.bench.datasets.drawing import Drawn, draw, draw_published, few_in_all, half_of, with_pile
+from yoro.research.bench.datasets.drawing import (
+    Drawn,
+    draw,
+    draw_published,
+    few_in_all,
+    half_of,
+    with_pile,
+    with_whole_validation,
+)
 from yoro.research.bench.datasets.manifest import Manifest, take_manifest
 from yoro.research.bench.methods.bench_methods import ClipOptions, find_method
 from yoro.research.bench.plan import Plan
@@ -88,6 +96,13 @@ def open_pipeline(cell: BenchCell, dataset: BenchDataset, device: str) -> Pipeli
 
 def draw_images(cell: BenchCell, opened: OpenedDataset, index: Path | None) -> Drawn:
     """The images of a cell, by its seed or by the published index."""
+    drawn = _drawn(cell, opened, index)
+    if cell.inputs.validation == "split":
+        return with_whole_validation(drawn, half_of(opened.found.dataset, cell.inputs.half))
+    return drawn
+
+
+def _drawn(cell: BenchCell, opened: OpenedDataset, index: Path | None) -> Drawn:
     if index is not None:
         return draw_published(opened.found.dataset, index)
     inputs = cell.inputs

@@ -30,6 +30,7 @@ class CellInputs:
     grouped: bool = False  # whether a hold-out keeps groups whole
     half: str = ""  # of the classes by name: "base" or "new"; all without
     examples: int | None = None  # in all, for training and validation, whatever their classes
+    validation: str = "shots"  # as many as the shots allow; "split": all validation images of the dataset
     pile: int | None = None  # further training images per class, without their labels
     # Sentences of an image-text source: those that the method was published with ("des"), a file, the dataset's one
     # template ("sentence"), "templates" or "names".

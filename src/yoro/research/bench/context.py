@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from yoro.data.examples import Example
+from yoro.data.geometry import Augmentation, Looks
 from yoro.discriminant.evidence import Validation
 from yoro.model.model import Model
 from yoro.model.pipeline import Pipeline
+from yoro.refining.images import LabelledImages
 from yoro.research.bench.cells import BenchCell
 from yoro.research.bench.datasets.attribute_files import read_templates
 from yoro.research.bench.datasets.dataset import BenchDataset
@@ -26,6 +29,8 @@ from yoro.text.settings import SentenceSettings
 
 # "templates", "names", one template with {name} in it, a bank {class: [sentences]} in JSON, or templates in a text file
 Origin = str | Path
+CROPS = Augmentation(scale=(0.5, 1.0), ratio=(3 / 4, 4 / 3))  # published with Tip-Adapter
+CROPS_AT_ONCE = 64
 SEED = 0  # of the draw of sentences: a plan has the same bank for every seed
 
 
@@ -73,6 +78,18 @@ class Context:
     def pass_seconds(self) -> float:
         """Seconds of one forward pass over the training images: their share of the passes that all methods share."""
         return self.cache.seconds_of(self.drawn.train)
+
+    def viewed(self, views: int) -> NDArray[np.floating]:
+        """The mean response (n, width) of so many random views of each training image, as Tip-Adapter makes them."""
+        images = LabelledImages(self.drawn.train, self.classes, self.pipeline.geometry)
+
+        def one_pass(number: int) -> NDArray[np.floating]:
+            looks: Looks = lambda image: partial(CROPS.draw, (self.cell.seed, number, image))  # noqa: E731
+            batches = images.batches(CROPS_AT_ONCE, looks=looks)
+            return np.concatenate([self.pipeline.respond(pixels) for pixels, _ in batches])
+
+        mean: NDArray[np.floating] = np.mean([one_pass(number) for number in range(views)], axis=0)
+        return mean
 
     def right(self, model: Model, examples: Sequence[Example]) -> int:
         """How many images the model classifies correctly, by their cached responses."""

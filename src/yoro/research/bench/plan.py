@@ -10,7 +10,7 @@ from typing import Any
 
 from yoro import limits
 from yoro.errors import InputError, did_you_mean
-from yoro.files.reading import read_bounded
+from yoro.files.reading import read_bounded, refusing
 from yoro.prompts.prompt import PROMPTS
 from yoro.research.bench.cells import BenchCell, CellInputs, Options, Scalar
 from yoro.research.bench.methods.bench_methods import find_method
@@ -135,10 +135,8 @@ def read_plan(path: str | Path, variant: str = VARIANTS[0], *, fall_back: bool =
     file = Path(path)
     if not file.is_file():
         raise InputError(f"Plan '{file}' not found; expected a TOML file such as those in configs/.")
-    try:
+    with refusing(InputError, f"'{file}' is not valid TOML"):
         content = tomllib.loads(read_bounded(file, limits.PLAN_BYTES).decode())
-    except ValueError as error:
-        raise InputError(f"'{file}' is not valid TOML: {error}.") from None
     try:
         lacks = fall_back and variant not in content.get("as", {})
         return make_plan(content, VARIANTS[0] if lacks else variant)
@@ -306,6 +304,7 @@ KINDS: dict[str, tuple[Check, str]] = {
     "grouped": (lambda v: isinstance(v, bool), "true or false"),
     "half": (lambda v: v in ("base", "new"), "base or new"),
     "examples": (_is_count, "a number of images in all"),
+    "validation": (lambda v: v in ("shots", "split"), "shots or split"),
     "pile": (_is_count, "a number of images per class"),
     "attributes": (lambda v: isinstance(v, str) and v, "des, a JSON file, sentence, templates or names"),
     "sentences": (_is_count, "a number of sentences per class"),

@@ -62,18 +62,13 @@ Measure = Callable[[BenchCell, BenchDataset, Sequence[Example], bool], Speed]  #
 Speeds = Mapping[str, Speed]  # by source
 
 
-def cpu_speed(source: str) -> Speed:
-    """The typical speed of a source on two cores."""
-    return Speed(1.0 / guessed_rate(source))
-
-
 def forecast(
     plan: Plan,
     results: Results,
     roots: Sequence[Path],
     measure: Measure | None = None,
     *,
-    usual: Callable[[str], Speed] = cpu_speed,
+    usual: Callable[[str], Speed] = lambda source: Speed(1.0 / guessed_rate(source)),
     anew: bool = False,
 ) -> list[CellForecast]:
     """Every cell of the plan in order; sources without earlier results are measured, or have their usual speed.

@@ -30,8 +30,8 @@ from yoro.discriminant.solve import solve_once, solve_path
 from yoro.discriminant.statistics import ResponseStatistics
 from yoro.errors import SelectionError
 from yoro.mappings.affine import AffineMapping
+from yoro.mappings.batches import Array
 
-Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
 CONDITIONAL = (0.95,)

@@ -8,8 +8,8 @@ most right answers on validation data:
     beta_i = 0.1 + i (S - 0.1) / 200, i < 200;   alpha_j = 0.1 + j (H - 0.1) / 20, j < 20
 
 with bounds (S, H) of each dataset as its authors' configuration files have them. The published code averages ten crops
-into a key and searches the whole official validation split; here a key is one image, and the validation data are
-those of the task.
+into a key (`views=10` on the bench) and searches the whole official validation split; here a key is one image, and the
+validation data are those of the task.
 
 Tip-Adapter-F trains the keys, which is why this file needs torch: AdamW (learning rate 0.001, epsilon 0.0001, torch's
 weight decay of 0.01), a cosine schedule over all steps, 20 epochs (EuroSAT: 100), batches of 256, from the stored
@@ -22,7 +22,7 @@ training data, the keys are trained on the rest and stay so.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 
 import numpy as np
@@ -48,8 +48,11 @@ class TipAdapterSettings:
 
     sharpest: float = 12.0
     heaviest: float = 10.0
+    views: int = field(default=1, kw_only=True)  # random ones of an image, whose mean is its key; 10 as published
 
     def __post_init__(self) -> None:
+        if self.views < 1:
+            raise InputError(f"views is {self.views}; expected at least 1.")
         if min(self.sharpest, self.heaviest) <= LEAST:
             raise InputError(f"The grid ends at {self.sharpest} and {self.heaviest}; both must exceed {LEAST}.")
 

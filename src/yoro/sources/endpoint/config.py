@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 import ipaddress
-import json
 import math
 import os
 import re
@@ -17,7 +15,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from yoro import limits
 from yoro.errors import SourceError, did_you_mean
-from yoro.files.reading import read_bounded
+from yoro.files.reading import json_digest, read_bounded
 from yoro.sources.endpoint import answer_parsing as answers
 from yoro.sources.endpoint.template import check_template, is_repeatable
 
@@ -118,7 +116,7 @@ class EndpointConfig:
         answer = self.answer and self.answer.replace("[]", "[0]")  # the same answer, however many images are sent
         sent = [self.address, self.method, plain, self.body, self.form, answer]
         image = [self.side, self.encoding, self.quality if self.encoding == "jpeg" else None]
-        return hashlib.sha256(json.dumps([sent, image], sort_keys=True).encode()).hexdigest()
+        return json_digest([sent, image])
 
 
 def read_config(path: Path) -> EndpointConfig:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import re
@@ -13,6 +12,7 @@ from urllib.parse import urlsplit
 from yoro import limits
 from yoro.discriminant.readings import Layout
 from yoro.errors import SourceError
+from yoro.files.reading import json_digest
 from yoro.sources.endpoint.config import RESPONSES, choice_check, number_check
 from yoro.sources.protocol import Colour, Identity
 
@@ -33,7 +33,7 @@ class SourceDescription:
     def digest(self) -> str:
         """Of everything that determines its responses; its name and licence do not."""
         same = replace(self.identity, name="", licence=None).as_dict()
-        return hashlib.sha256(json.dumps([same, self.layout.config()], sort_keys=True).encode()).hexdigest()
+        return json_digest([same, self.layout.config()])
 
 
 def source_url(address: str) -> str:

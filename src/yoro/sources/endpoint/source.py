@@ -203,8 +203,3 @@ def open_endpoint(name: SourceName, read: str, calls: Calls) -> EndpointSource:
     if read != "all" and read != gives and not (calls.dry and config.ours):
         raise SourceError(f"{called!r} serves its {gives}; it cannot be read at {read!r}.")
     return source
-
-
-def endpoint_of(source: object) -> EndpointSource | None:
-    """The source as an endpoint; None if it is another kind."""
-    return source if isinstance(source, EndpointSource) else None

@@ -1,13 +1,15 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from PIL import Image
 
 from yoro.data.examples import Dataset, Example
-from yoro.errors import DatasetError
+from yoro.errors import DatasetError, InputError
 from yoro.research.bench.datasets.bench_datasets import find_bench_dataset
 from yoro.research.bench.datasets.dataset import BenchDataset, Found
-from yoro.research.bench.datasets.drawing import Drawn, draw, few_in_all, half_of, with_pile
+from yoro.research.bench.datasets.drawing import Drawn, draw, few_in_all, half_of, with_pile, with_whole_validation
 from yoro.research.bench.datasets.imagenet import read_imagenet, read_variant, shifted
 
 NUMBERS = ("n001", "n002", "n003")
@@ -76,3 +78,12 @@ def test_halves_examples_and_piles():
     assert len(names) == 25
     assert not names & {example.name for example in (*shots.train, *shots.val, *shots.test)}
     assert Found(dataset, "here").dataset == dataset
+    with pytest.raises(InputError, match="no validation images of its own"):
+        with_whole_validation(shots, dataset)
+    held = replace(dataset, examples=tuple(replace(e, split="val") if e.name[-1] == "7" else e for e in dataset))
+    few = draw(held, seed=0, shots=1)
+    assert (len(few.train), len(few.val)) == (5, 5)
+    whole = with_whole_validation(few, held)
+    assert whole == replace(few, val=whole.val)
+    assert {example.name for example in whole.val} == {e.name for e in held if e.split == "val"}
+    assert len(whole.val) == 20

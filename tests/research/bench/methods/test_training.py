@@ -87,6 +87,46 @@ def test_legacy_padding_has_the_image_side_of_the_dataset(dataset: str, side: in
         assert open_pipeline(replace(cell, prompt=prompt), DATASETS[dataset], "cpu").prompt.image_side == other
 
 
+@pytest.mark.torch
+def test_keys_of_several_views_are_the_mean_of_random_crops(tmp_path: Path):
+    pytest.importorskip("open_clip")
+    from functools import partial
+
+    from clip_cases import photo_examples
+    from clip_models import write_clip
+    from yoro.data.decoding import decode
+    from yoro.data.geometry import Augmentation
+    from yoro.model.settings import STRICT
+    from yoro.research.bench.methods.bench_methods import METHODS
+    from yoro.research.peers.tip_adapter import TipAdapterSettings
+
+    images = tuple(photo_examples(3))
+    cell = BenchCell("digits", f"open_clip:local-dir:{write_clip(tmp_path / 'clip')}", "watermark", "tip-adapter", 4)
+    cache = ResponseCache(tmp_path / "cache")
+    pipeline = open_pipeline(cell, DATASETS["digits"], "cpu")
+    cache.read(images, pipeline, STRICT, progress=False)
+    drawn = Drawn(images, images, images)
+    context = Context(
+        cell, DATASETS["digits"], drawn, pipeline, cache, ("a {name}",), tmp_path / "scratch", "cpu"
+    )  # fmt: skip
+    crops = Augmentation((0.5, 1.0), (3 / 4, 4 / 3))
+    passes = [
+        pipeline.respond(
+            np.stack([
+                decode(example.image, pipeline.geometry, look=partial(crops.draw, (4, view, i)))
+                for i, example in enumerate(images)
+            ])
+        )
+        for view in range(3)
+    ]  # fmt: skip
+    np.testing.assert_allclose(context.viewed(3), np.mean(passes, axis=0), atol=1e-5)
+    assert np.abs(passes[0] - passes[1]).max() > 1e-3
+    method = METHODS["tip-adapter"]
+    one, three = (method.run(context, TipAdapterSettings(views=views)) for views in (1, 3))
+    assert one.fitted == three.fitted == 9
+    assert three.correct > 4  # of nine, in three classes
+
+
 def test_autovps_search_covers_what_was_published():
     from yoro.research.baselines.published import search_space
 

@@ -52,6 +52,14 @@ def with_pile(drawn: Drawn, dataset: Dataset, count: int, seed: int) -> Drawn:
     return replace(drawn, pile=tuple(draw_few(sorted(rest, key=_order), count, seed)))
 
 
+def with_whole_validation(drawn: Drawn, dataset: Dataset) -> Drawn:
+    """All validation images of the dataset, however few were drawn to train on."""
+    held = [example for example in dataset if example.split == "val" and example.label is not None]
+    if not held:
+        raise InputError("The dataset has no validation images of its own; leave out validation = 'split'.")
+    return replace(drawn, val=tuple(sorted(held, key=_order)))
+
+
 def draw(
     dataset: Dataset,
     *,

@@ -222,8 +222,11 @@ def fit_responses(method: Method, context: Context, settings: object) -> CellFig
     if getattr(settings, "images", "train") == "test":  # as published; the labels of the test images stay unread
         task = replace(task, tested=context.cache.responses(test).astype(np.float64))
     make_ready(method, task)
+    views = getattr(settings, "views", 1)
     with threadpool_limits(1, user_api="blas"):
         started = time.perf_counter()
+        if views > 1:
+            task = replace(task, responses=context.viewed(views).astype(np.float64))
         scorer = method.fit(task) if method.settings is None else method.fit(task, settings)
         seconds = time.perf_counter() - started
         scores = scorer(context.cache.responses(test).astype(np.float64))

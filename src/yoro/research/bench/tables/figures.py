@@ -35,11 +35,6 @@ class Line:
     points: tuple[tuple[int, float], ...]
 
 
-def figure_sections(grid: RunGrid) -> list[Markup]:
-    """The figures that a plan shows, each as a section of HTML, in its order."""
-    return [FIGURES[word](grid) for word in grid.plan.show if word in FIGURES]
-
-
 def curves(grid: RunGrid) -> Markup:
     """Training loss and validation accuracy over the epochs, for every dataset of every setting that has them."""
     pairs = [(setting, dataset) for setting in grid.plan.settings for dataset in setting.datasets]
@@ -200,4 +195,5 @@ def _refines(grid: RunGrid, settings: Sequence[Setting], method: str) -> bool:
     return any(result is not None and result.depth is not None for result in found)
 
 
+# Each as a section of HTML.
 FIGURES: dict[str, Callable[[RunGrid], Markup]] = {"curves": curves, "shares": shares, "cost": cost}

@@ -10,7 +10,7 @@ import markupsafe
 from yoro.reports.page import render, text
 from yoro.research.bench.plan import Plan
 from yoro.research.bench.results import PlanEntry
-from yoro.research.bench.tables.figures import figure_sections
+from yoro.research.bench.tables.figures import FIGURES
 from yoro.research.bench.tables.plan_tables import bench_tables
 from yoro.research.bench.tables.run_grid import RunGrid, dataset_title, setting_title
 from yoro.research.bench.tables.table import ResultsTable, panels
@@ -33,7 +33,7 @@ def bench_html(plan: Plan, entries: Sequence[PlanEntry], sentences: Sequence[str
         ours=lambda cell: cell_text(cell, HTML),
         papers=lambda cell: paper_text(cell, HTML),
         marks=[f"({mark}) {said}" for mark, said in dict(pair for table in tables for pair in table.marks).items()],
-        figures=figure_sections(grid),
+        figures=[FIGURES[word](grid) for word in plan.show if word in FIGURES],
         failed=grid.absent(entry for entry in entries if entry.error is not None),
         missing=grid.absent(entry for entry in entries if entry.result is None and entry.error is None),
         notes=_run_notes(grid),
