@@ -49,7 +49,7 @@ def choose_fast(examples: Sequence[Example], settings: FitSettings) -> tuple[Fit
         found = _left_out(source, sample, settings)
         if found is not None and not significantly_worse(found[0], reference[0]):
             told = (
-                f"Fast: {_described(source)}: leave-one-out of {len(found[0])} images shows no loss against more "
+                f"Fast: {_described(source)}: leave-one-out of {len(found[0])} images shows no loss beyond noise "
                 f"(accuracy {found[1]:.1%}, on the largest canvas {reference[1]:.1%})"
             )
             return replace(settings, pipeline=replace(chosen, source=source)), f"{told}. {COMPARED}"
