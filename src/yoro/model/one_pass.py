@@ -150,7 +150,7 @@ def fit_model(
         settings.tell(note)
     origin, verb = origin_of(read_by), replace(verb, images=gathered.images, more={**verb.more, **views})
     with waiting("solving", settings.progress):
-        model = solve(gathered, settings.solve, origin, words=words, validation=validation, verb=verb)
+        model = solve(gathered, settings.solve, origin, words=words, evidence=validation, verb=verb)
     broken = {name for name, _ in gathered.skipped}
     examples = [example for example in plan.examples if example.name not in broken]
     repeats, conflicts = _duplicates(examples, gathered) if examples else ([], [])

@@ -30,14 +30,13 @@ def solve(
     origin: Origin,
     *,
     words: EncodedBank | None = None,
-    validation: Validation | None = None,
-    evidence: Mixture | None = None,
+    evidence: Mixture | Validation | None = None,
     keep: Choice | None = None,
     verb: Verb | None = None,
 ) -> Model:
     """The model of what was gathered: its shrinkage chosen by the rule, or `keep`, a choice made before.
 
-    `evidence` is what is known of it, where that is at hand.
+    `evidence` is what is known of it, where that is at hand, or only the images to choose by.
     With sentences and no image at all, the model is the zero-shot head of the sentences. `verb` goes into the
     model's history, and says whether labels are whole numbers.
     """
@@ -50,9 +49,8 @@ def solve(
         mapping, choice, delta = *_zero_shot(statistics, words, settings.shrinkage), 0.0
     else:
         with threads_for(statistics):
-            evidence = evidence or known(
-                statistics, kept_members(gathered.reservoir), settings.prior, words, validation
-            )
+            if not isinstance(evidence, Mixture):
+                evidence = known(statistics, kept_members(gathered.reservoir), settings.prior, words, evidence)
             choice, left_out = (keep, None) if keep is not None else evidence.judge(settings.shrinkage)
             if settings.paper:
                 choice = replace(choice, temperature=1.0)

@@ -174,7 +174,7 @@ def _prepare(
     solving = SolveSettings("validation" if settings.paper else model.choice.asked, model.prior, settings.protocol)
     seen = ValidationImages(_readable(held, stream.skipped), kept.responses.astype(np.float32), kept.labels)
     validation = seen.responses, seen.labels
-    first = solve(gathered, solving, pipeline.origin(), validation=validation, words=model.words)
+    first = solve(gathered, solving, pipeline.origin(), evidence=validation, words=model.words)
     skipped = [*gathered.skipped, *stream.skipped]
     return RefinementInputs(twin, pipeline, _readable(train, gathered.skipped), seen, first, skipped)
 

@@ -185,7 +185,7 @@ def fit_one_pass(context: Context) -> tuple[Model, float]:
     gathered, settings = Gathered(), SolveSettings(protocol="paper")
     with threadpool_limits(1, user_api="blas"):
         gather(gathered, context.cache.stream(context.drawn.train))
-        model = solve(gathered, settings, context.pipeline.origin(), validation=validation, words=words)
+        model = solve(gathered, settings, context.pipeline.origin(), evidence=validation, words=words)
     return model, time.perf_counter() - started
 
 
