@@ -50,6 +50,15 @@ def test_a_killed_workers_claim_is_taken_over_at_once(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
+def test_claims_of_the_dead_are_cleared_and_those_of_the_living_stay(tmp_path: Path) -> None:
+    Claims(tmp_path / "none").clear()
+    with Claims(tmp_path).take("other"):
+        for _ in range(2):
+            assert finish("-c", DYING, tmp_path).returncode == -signal.SIGKILL
+        Claims(tmp_path).clear()
+        assert [path.name for path in tmp_path.iterdir()] == ["other.0"]
+
+
 def test_without_hard_links_there_are_claims_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(*_: object) -> None:
         raise PermissionError("no hard links here")

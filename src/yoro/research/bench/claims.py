@@ -76,6 +76,12 @@ class Claims:
         descriptor = _appear(_path(self._folder, name, number))
         return None if descriptor is None else Claim(self._folder, name, number, descriptor)
 
+    def clear(self) -> None:
+        """Remove the claims that the dead left behind on what is finished."""
+        for name in {path.name.rpartition(".")[0] for path in self._folder.glob("[!.]*.*")}:
+            if (claim := self.take(name)) is not None:
+                claim.release()
+
     def _is_dead(self, path: Path) -> bool:
         """Whether the worker of a claim died: its lock is free on this machine, or it gave no sign for long."""
         try:

@@ -94,6 +94,7 @@ def run_plan(plan: Plan, results: Results, settings: RunSettings) -> Progress:
         if len(run.busy) == len(todo):  # all that is left is in the hands of other workers
             time.sleep(LOOK)
         todo, run.busy, run.again = run.busy, [], True
+    run.claims.clear()
     return run.progress
 
 
@@ -122,7 +123,7 @@ class _Run:
         self._draws: dict[tuple[int, CellInputs], tuple[Drawn, str]] = {}  # of one dataset: methods share them
         self._pipelines: dict[object, Pipeline] = {}  # open ones, which datasets share
         self._closed: dict[str, Exception] = {}  # sources that could not be opened, and are not tried again
-        self._claims = Claims(results.folder / "claims")
+        self.claims = Claims(results.folder / "claims")
         self._started = time.time()
         self.busy: list[PlanEntry] = []  # what other workers have claimed
         self.again = False  # whether this is not the first look: what is finished now was computed elsewhere
@@ -169,7 +170,7 @@ class _Run:
             self.busy += [job.entry for job in waiting]
             return
         for job in waiting:
-            claim = self._claims.take(job.name)
+            claim = self.claims.take(job.name)
             if claim is None:
                 self.busy.append(job.entry)
                 continue
@@ -185,7 +186,7 @@ class _Run:
         cache = ResponseCache(place)
         if not cache.missing(images):
             return cache
-        claim = self._claims.take(f"responses-{folder}")
+        claim = self.claims.take(f"responses-{folder}")
         if claim is None:
             return None
         with claim:
