@@ -118,7 +118,7 @@ def test_a_port_that_is_taken_is_one_line(service, fitted):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--port", 70000], "expected 0 to 65535"),
+        (["--port", 70000], "expected 0 to 65,535"),
         (["--read-seconds", 0], "--read-seconds is 0.0; expected a number above 0"),
         (["--most-images", 300], "does not fit"),
     ],
