@@ -118,7 +118,10 @@ def test_tip_adapter_f_by_adamw_written_out(judged, tested):
 
 
 def test_ape_has_the_published_settings_of_each_dataset():
-    assert {name: tuple(asdict(s).values()) for name, s in METHODS["ape"].published.items()} == {
+    def own(settings: object) -> tuple[object, ...]:
+        return tuple(value for name, value in asdict(settings).items() if name != "views")
+
+    assert {name: own(settings) for name, settings in METHODS["ape"].published.items()} == {
         "caltech101": (7, 7, 1, 800, 0.5), "dtd": (7, 7, 1, 400, 0.5), "eurosat": (30, 5, 1.5, 700, 0.9),
         "fgvc-aircraft": (20, 10, 1, 800, 0.1), "food101": (7, 7, 1, 700, 0.3), "flowers102": (7, 7, 1, 700, 0.4),
         "oxfordpets": (7, 7, 1, 800, 0.7), "stanfordcars": (10, 7, 1, 500, 0.6), "sun397": (10, 7, 1, 800, 0.7),
