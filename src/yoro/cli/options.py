@@ -171,7 +171,7 @@ class FitOptions(FitSettings, PresetFlags):
 class MovedOptions:
     """Where the backbone of a saved model is."""
 
-    source: str | None = option(None, "Where the backbone is, if it moved, is a callable, or an endpoint.", metavar="S")
+    source: str | None = option(None, "Backbone, if it moved, is a callable or an endpoint.", metavar="S")
     device: str = SHARED["device"].field(PipelineSettings.device)
     budget: int | None = SHARED["budget"].field(PipelineSettings.budget)
 
