@@ -3,12 +3,13 @@ from __future__ import annotations
 import errno
 import os
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from yoro.errors import StoreError
-from yoro.files.atomic import _exchange, drafted_file, drafted_folder
+from yoro.files.atomic import _exchange, drafted_file, drafted_folder, write_file
 from yoro.files.journal import open_journal
 
 
@@ -54,3 +55,16 @@ def test_a_disk_that_takes_no_changes_is_named_in_a_sentence(drafted, tmp_path, 
         pass
     with pytest.raises(StoreError, match=r"Cannot create .*: Read-only file system\."):
         open_journal(tmp_path / "work", "journal", (), "desk")
+
+
+def test_many_writers_of_one_file_leave_each_others_drafts_alone(tmp_path):
+    target = tmp_path / "t"
+
+    def write(content: bytes) -> None:
+        for _ in range(50):
+            write_file(target, content)
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(write, [bytes([i]) for i in range(8)]))
+    assert target.read_bytes() in [bytes([i]) for i in range(8)]
+    assert list(tmp_path.iterdir()) == [target]

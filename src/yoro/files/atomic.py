@@ -17,7 +17,8 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from functools import partial
 from pathlib import Path
 
 from yoro.errors import StoreError
@@ -37,14 +38,12 @@ Names = Callable[[str], bool]
 def drafted_file(path: Path) -> Iterator[Path]:
     """A name beside `path` to write to; what is there at the end takes the place of `path`."""
     target = real_path(path)
-    with _draft(target) as draft:
-        draft.touch(exist_ok=False)
-        with _holding(draft):
-            yield draft
-            _take_after(target, draft)
-            _flush(draft)
-            draft.replace(target)
-            _sync(target.parent)
+    with _draft(target) as draft, _made(draft, partial(Path.touch, exist_ok=False)):
+        yield draft
+        _take_after(target, draft)
+        _flush(draft)
+        draft.replace(target)
+        _sync(target.parent)
 
 
 @contextmanager
@@ -54,16 +53,14 @@ def drafted_folder(path: Path, own: Names = lambda _: True) -> Iterator[Path]:
     Files in the old folder whose names are not `own` are somebody else's, and stay.
     """
     target = real_path(path)
-    with _draft(target) as draft:
-        draft.mkdir()
-        with _holding(draft):
-            yield draft
-            with locked(target):
-                _take_after(target, draft)
-                _keep_foreign(target, draft, own)
-                _flush(draft)
-                _move_into_place(draft, target)
-                _sync(target.parent)
+    with _draft(target) as draft, _made(draft, Path.mkdir):
+        yield draft
+        with locked(target):
+            _take_after(target, draft)
+            _keep_foreign(target, draft, own)
+            _flush(draft)
+            _move_into_place(draft, target)
+            _sync(target.parent)
 
 
 def write_file(path: Path, content: bytes) -> None:
@@ -198,6 +195,19 @@ def _draft(path: Path) -> Iterator[Path]:
         raise StoreError(f"{path} could not be written: {error.strerror or error}.") from error
     finally:
         _remove(draft)
+
+
+@contextmanager
+def _made(draft: Path, make: Callable[[Path], None]) -> Iterator[None]:
+    """A draft, made and locked; made again if another writer removed it before it was locked, as a dead writer's."""
+    with ExitStack() as held:
+        while True:
+            make(draft)
+            with suppress(FileNotFoundError):
+                held.enter_context(_holding(draft))
+                if draft.exists():
+                    break
+        yield
 
 
 def _clean(path: Path) -> None:
