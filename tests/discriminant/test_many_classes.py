@@ -105,13 +105,18 @@ def test_a_sample_has_of_each_class_its_share():
     assert stratified(truth, 800).tolist() == list(range(800))
 
 
-def test_groups_are_sampled_whole():
+def half_in_groups():
+    """What is known of sixty responses of six classes, and their groups: of three each, or none for the second half."""
     responses, labels = draw(6, 10, 5)
     groups = np.array([f"g{i // 3}" if i < 30 else "" for i in range(60)])
     statistics = ResponseStatistics()
     statistics.update(responses, labels)
-    evidence = make_evidence(statistics, members_of(responses, labels, groups))
-    whole = LeaveOneOut(statistics, evidence.spectrum, evidence.members)
+    return make_evidence(statistics, members_of(responses, labels, groups)), groups
+
+
+def test_groups_are_sampled_whole():
+    evidence, groups = half_in_groups()
+    whole = LeaveOneOut(evidence.statistics, evidence.spectrum, evidence.members)
     few = whole.sampled(30)
     assert 20 <= len(few) <= 40
     kept = groups[few.rows]
@@ -123,13 +128,9 @@ def test_groups_are_sampled_whole():
 
 @pytest.mark.parametrize("most", [30, 59, 60, 100])
 def test_a_sample_that_is_drawn_before_anything_is_computed_is_the_same(most):
-    responses, labels = draw(6, 10, 5)
-    groups = np.array([f"g{i // 3}" if i < 30 else "" for i in range(60)])
-    statistics = ResponseStatistics()
-    statistics.update(responses, labels)
-    evidence = make_evidence(statistics, members_of(responses, labels, groups))
-    whole = LeaveOneOut(statistics, evidence.spectrum, evidence.members)
-    few = LeaveOneOut(statistics, evidence.spectrum, evidence.members, most=most)
+    evidence, _ = half_in_groups()
+    whole = LeaveOneOut(evidence.statistics, evidence.spectrum, evidence.members)
+    few = LeaveOneOut(evidence.statistics, evidence.spectrum, evidence.members, most=most)
     wanted = whole.sampled(most)
     np.testing.assert_array_equal(few.rows, wanted.rows)
     np.testing.assert_array_equal(few.truth, wanted.truth)

@@ -22,11 +22,6 @@ def read_bounded(path: Path, most: int) -> bytes:
     raise ValueError(f"it has {size:,} bytes; at most {most:,} are read")
 
 
-def fault(error: ValueError) -> str:
-    """What `read_bounded` found, said of the file: one that is not there is not damaged."""
-    return f"{'cannot be used' if isinstance(error.__cause__, OSError) else 'is damaged'}: {error}."
-
-
 def read_json(path: Path, most: int) -> object:
     """The value in a JSON file of at most `most` bytes; a ValueError says what is wrong with it."""
     content = read_bounded(path, most)
@@ -39,10 +34,8 @@ def read_json(path: Path, most: int) -> object:
 def read_table(path: Path, kind: str, form: int, most: int) -> dict[str, object]:
     """The JSON object in a file of one kind and format; anything else is a StoreError."""
     name = plain(str(path))
-    try:
+    with refuse_unusable(f"'{name}'"):
         table = read_json(path, most)
-    except ValueError as error:
-        raise StoreError(f"'{name}' {fault(error)}") from None
     if not isinstance(table, dict) or table.get("kind") != kind:
         raise StoreError(f"'{name}' is not a {kind} file.")
     if table.get("format") != form:
@@ -60,6 +53,16 @@ def refuse_damaged(path: Path | str) -> Iterator[None]:
     except Exception as error:  # a hostile file may hold anything in place of anything
         said = f"{type(error).__name__}: {one_line(error)[:200]}"
         raise StoreError(f"'{plain(str(path))}' is damaged: {said}") from error
+
+
+@contextmanager
+def refuse_unusable(name: str) -> Iterator[None]:
+    """Turn what `read_bounded` found into a StoreError; of a file that is not there it does not say it is damaged."""
+    try:
+        yield
+    except ValueError as error:
+        verdict = "cannot be used" if isinstance(error.__cause__, OSError) else "is damaged"
+        raise StoreError(f"{name} {verdict}: {error}.") from error
 
 
 @contextmanager

@@ -9,9 +9,9 @@ from typing import TypeVar
 
 from yoro import limits
 from yoro.data.examples import listed
-from yoro.errors import InputError, StoreError
+from yoro.errors import InputError
 from yoro.files.atomic import write_file
-from yoro.files.reading import fault, read_bounded, refuse_damaged
+from yoro.files.reading import read_bounded, refuse_damaged, refuse_unusable
 from yoro.model.gathered import Gathered
 from yoro.model.model import Json, Origin
 from yoro.model.store import checked_origin, origin_table
@@ -59,10 +59,8 @@ def write_shard(shard: Shard, path: Path) -> None:
 
 def read_shard(path: Path) -> Shard:
     """Read a file; damage, or a file of another kind, is a StoreError that says so."""
-    try:
+    with refuse_unusable(str(path)):
         content = read_bounded(path, limits.MODEL_FILE_BYTES)
-    except ValueError as error:
-        raise StoreError(f"{path} {fault(error)}") from error
     return Shard.from_bytes(content, str(path))
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from yoro import limits
 from yoro.errors import StoreError
 from yoro.files.atomic import write_file
-from yoro.files.reading import fault, read_bounded, read_table, refuse_damaged
+from yoro.files.reading import read_bounded, read_table, refuse_damaged, refuse_unusable
 from yoro.files.tensors import pack_tensors, parse_tensors
 from yoro.model.model import Json
 from yoro.parties.fixed_point import Limbs
@@ -66,10 +66,8 @@ def write_message(message: Message, path: Path, secret: PrivateKeys) -> None:
 
 def read_message(path: Path, sender: PublicKeys, context: str, length: int) -> Message:
     """A party's message; one that was changed or belongs to another session is a StoreError."""
-    try:
+    with refuse_unusable(str(path)):
         content = read_bounded(path, limits.MODEL_FILE_BYTES)
-    except ValueError as error:
-        raise StoreError(f"{path} {fault(error)}") from None
     arrays, facts = parse_tensors(content, MASKED, str(path))
     limbs = arrays.get("message")
     if limbs is None or limbs.dtype != np.uint64 or limbs.shape != (length, 2):

@@ -150,15 +150,15 @@ def learn(
     """
     started, (settings, keep) = time.perf_counter(), task.settings()
     holding = _can_be_held(gathered, settings)
-    evidence = held.evidence(task, gathered, rows, settings) if held is not None and holding else None
-    fresh = evidence is None
+    changed = held.evidence(task, gathered, rows, settings) if held is not None and holding else None
+    evidence = changed
     if evidence is None:
         evidence = known(gathered.statistics, kept_members(gathered.reservoir), settings.prior, None)
         evidence = evidence.with_turned() if holding else evidence
     model = solve(gathered, settings, pipeline.origin(), evidence=evidence, keep=keep, verb=task.verb())
     learned = Learned(task.revision, task.content, OpenModel(model, pipeline=pipeline), None, {}, 0.0)
     learned = _measured(learned, started)
-    if not fresh and held is not None:
+    if held is not None and changed is not None:
         return learned, replace(held, learned=learned)
     solution = HeldSolution.of(evidence) if holding else None
     return learned, None if solution is None else Held(learned, task.content, solution)
