@@ -8,7 +8,6 @@ import threading
 from contextlib import suppress
 
 NICENESS = 5  # added to that of a background thread
-SWITCH = 0.0005  # seconds for which a thread may keep Python's lock from others; by default ten times that
 
 
 def single_threaded_blas() -> None:
@@ -19,11 +18,6 @@ def single_threaded_blas() -> None:
     from threadpoolctl import threadpool_limits
 
     threadpool_limits(1, user_api="blas")
-
-
-def prompt_event_loop() -> None:
-    """Let the event loop have Python's lock soon after it asks: it does so several times in each request."""
-    sys.setswitchinterval(SWITCH)
 
 
 def lower_priority() -> None:

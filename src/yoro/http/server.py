@@ -25,7 +25,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from yoro.errors import InputError
 from yoro.http.guard import Guard, Log
-from yoro.http.priority import lower_priority, prompt_event_loop, single_threaded_blas
+from yoro.http.priority import lower_priority, single_threaded_blas
 from yoro.http.settings import ServeSettings
 from yoro.http.supervisor import Supervisor
 
@@ -241,7 +241,6 @@ def run_server(
         with ThreadPoolExecutor(1, initializer=lower_priority) as helper:
             loaded = helper.submit(load).result()
         single_threaded_blas()
-        prompt_event_loop()
         host, port = sock.getsockname()[:2]
         address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
         app = build(loaded, "" if number else address)
