@@ -14,9 +14,10 @@ class Sums:
     """Answers an image by the sum of its pixels, once it may."""
 
     def __init__(self) -> None:
-        self.may, self.batches = threading.Event(), []
+        self.asked, self.may, self.batches = threading.Event(), threading.Event(), []
 
     def rows(self, images):
+        self.asked.set()
         self.may.wait()
         self.batches.append(len(images))
         if (images == 255).any():
@@ -32,7 +33,7 @@ def test_what_comes_while_a_pass_runs_is_the_next_one():
     async def all_of_it():
         batcher, by = Batcher(100, 8), Sums()
         first = asyncio.create_task(batcher.answer(by, picture(0)))
-        await asyncio.sleep(0.05)
+        await asyncio.to_thread(by.asked.wait)
         others = [asyncio.create_task(batcher.answer(by, picture(i))) for i in range(1, 20)]
         await asyncio.sleep(0)
         by.may.set()
