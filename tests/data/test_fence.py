@@ -6,6 +6,7 @@ import importlib.util
 import io
 import resource
 import struct
+import sys
 import threading
 import time
 import zlib
@@ -25,7 +26,7 @@ from yoro.data.geometry import Geometry
 from yoro.data.processes import Budget, DecoderPool, DecodingProcess, Fence
 from yoro.data.thumbnails import thumbnail_of
 from yoro.environment import peak_memory
-from yoro.errors import ImageError
+from yoro.errors import ImageError, YoroError
 from yoro.model.settings import Loading
 
 GEOMETRY = Geometry(32)
@@ -301,13 +302,69 @@ def test_an_image_that_takes_much_waits_for_its_like_and_keeps_no_photo_waiting(
     with pool._turn:  # as if another one were being decoded
         waiting.start()
         assert pool.decode(small, "small", GEOMETRY).good == [0]
-        assert pool.quick(large, "large", GEOMETRY).more
+        assert pool.quick(large, "large", GEOMETRY).result(BOUND).more
         assert waiting.is_alive()
     waiting.join()
     assert answers[0].good == [0]
     with pytest.raises(ImageError, match="took too long"):
         pool.decode(large, "large", GEOMETRY, budget=Budget(-limits.REQUEST_SECONDS * limits.MB))
-    assert not pool.quick(b"words", "words", GEOMETRY).more  # more memory would not help
+    assert not pool.quick(b"words", "words", GEOMETRY).result(BOUND).more  # more memory would not help
+    pool.close()
+
+
+def children() -> set[int]:
+    """Processes that this one has started, in any of its threads."""
+    tasks = Path("/proc/self/task").iterdir()
+    return {int(pid) for task in tasks for pid in (task / "children").read_text().split()}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc")
+def test_a_pool_starts_the_processes_it_needs_and_ends_them() -> None:
+    before, pool, image = children(), DecoderPool(2), encoded("PNG", (9, 9))
+    for _ in range(5):
+        assert pool.quick(image, "one after the other", GEOMETRY).result(BOUND).good == [0]
+    assert len(children() - before) == 1
+    several = [pool.quick(image, str(i), GEOMETRY) for i in range(20)]
+    assert [one.result(BOUND).good for one in several] == [[0]] * 20
+    assert len(children() - before) == 2
+    pool.close()
+    assert children() == before
+    with pytest.raises(RuntimeError, match="closed"):
+        pool.quick(image, "late", GEOMETRY)
+
+
+def test_an_image_that_a_process_of_a_pool_dies_over_fails_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    dying = SLOW_START.replace("        pass\n", "        __import__('os')._exit(3)\n")
+    start = processes._START.replace("from yoro.data.decoding_worker import main\n", dying)
+    monkeypatch.setattr(processes, "_START", start)
+    pool, image = DecoderPool(1), encoded("PNG", (9, 9))
+    names = ["a", "slow", "b", "slow", "slow", "c"]
+    answers = [one.result(BOUND) for one in [pool.quick(image, name, GEOMETRY) for name in names]]
+    pool.close()
+    assert [bool(one.good) for one in answers] == [name != "slow" for name in names]
+    assert all("crashed" in said for one in answers for _, said in one.failures)
+
+
+def test_a_pool_that_cannot_start_a_process_says_so_and_tries_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    pool, image, start = DecoderPool(1), encoded("PNG", (9, 9)), processes._START
+    monkeypatch.setattr(processes, "_START", "import sys; sys.exit(5)")
+    waiting = [pool.quick(image, "image", GEOMETRY) for _ in range(3)]
+    for one in waiting:
+        with pytest.raises(YoroError, match="status 5 at its start"):
+            one.result(BOUND)
+    monkeypatch.setattr(processes, "_START", start)
+    assert pool.quick(image, "image", GEOMETRY).result(BOUND).good == [0]
+    pool.close()
+
+
+def test_what_nobody_waits_for_is_not_decoded_and_a_spent_budget_pays_for_nothing() -> None:
+    pool, image, spent = DecoderPool(1), encoded("PNG", (9, 9)), Budget(-limits.REQUEST_SECONDS * limits.MB)
+    with pytest.raises(ImageError, match="took too long"):
+        pool.quick(image, "image", GEOMETRY, budget=spent).result(BOUND)
+    several = [pool.quick(image, str(i), GEOMETRY) for i in range(50)]
+    cancelled = [one for one in several if one.cancel()]
+    assert cancelled  # of fifty, no more than two can be under way
+    assert all(one.result(BOUND).good == [0] for one in several if one not in cancelled)
     pool.close()
 
 

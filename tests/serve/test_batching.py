@@ -13,7 +13,8 @@ from yoro.serve.batching import Batcher
 class Sums:
     """Answers an image by the sum of its pixels, once it may."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, concurrent: bool = False) -> None:
+        self.concurrent = concurrent
         self.asked, self.may, self.batches = threading.Event(), threading.Event(), []
 
     def rows(self, images):
@@ -97,7 +98,7 @@ def test_what_nobody_waits_for_any_more_is_not_computed():
     async def all_of_it():
         batcher, by = Batcher(100, 8), Sums()
         first = asyncio.create_task(batcher.answer(by, picture(0)))
-        await asyncio.sleep(0.05)
+        await asyncio.to_thread(by.asked.wait)
         gone = asyncio.create_task(batcher.answer(by, picture(1)))
         await asyncio.sleep(0)
         gone.cancel()
@@ -108,3 +109,32 @@ def test_what_nobody_waits_for_any_more_is_not_computed():
         return by.batches
 
     assert asyncio.run(all_of_it()) == [1]
+
+
+@pytest.mark.parametrize("concurrent", [False, True])
+def test_two_batches_run_at_once_only_of_a_model_that_allows_it(concurrent):
+    class Watched(Sums):
+        def rows(self, images):
+            with lock:
+                running.append(running[-1] + 1)
+            if len(running) > 2:
+                both.set()
+            rows = super().rows(images)
+            with lock:
+                running.append(running[-1] - 1)
+            return rows
+
+    async def all_of_it():
+        batcher, by = Batcher(100, 4), Watched(concurrent=concurrent)
+        first = asyncio.create_task(batcher.answer(by, picture(1)))
+        await asyncio.to_thread(by.asked.wait)
+        others = [asyncio.create_task(batcher.answer(by, picture(1))) for _ in range(20)]
+        if concurrent:
+            await asyncio.to_thread(both.wait)
+        by.may.set()
+        assert await asyncio.gather(first, *others) == [12] * 21
+        batcher.close()
+
+    lock, both, running = threading.Lock(), threading.Event(), [0]
+    asyncio.run(all_of_it())
+    assert max(running) == 1 + concurrent

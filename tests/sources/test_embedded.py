@@ -5,6 +5,7 @@ import json
 import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import onnx
@@ -84,11 +85,21 @@ def test_mobilenet_matches_torchvision(photos):
 def test_batch_mates_do_not_matter(variant, read, threads, photos):
     source = open_source(f"embedded:{variant}", read=read, threads=threads)
     images = photos(source.side)
-    together = source.respond(np.concatenate([images, images[::-1], images, images]))  # 12: two pieces of the graph
+    together = source.respond(np.concatenate([images, images[::-1], images, images]))  # 12: several pieces of the graph
     alone = np.concatenate([source.respond(image[None]) for image in images])
     np.testing.assert_array_equal(together[:3], alone)  # exactly: every image is added up in the same order
     np.testing.assert_array_equal(together[3:6], alone[::-1])
     np.testing.assert_array_equal(together[9:], alone)
+
+
+def test_a_source_may_be_asked_by_several_threads_from_the_first_image_on(photos):
+    source = open_source("embedded:lite0")
+    assert source.concurrent
+    images = [np.concatenate([photos(source.side)] * many) for many in (1, 2, 3, 1, 2, 3)]
+    with ThreadPoolExecutor(len(images)) as threads:
+        found = list(threads.map(source.respond, images))
+    for answer, asked in zip(found, images, strict=True):
+        np.testing.assert_array_equal(answer, source.respond(asked))
 
 
 def test_bytes_and_floats_give_the_same_responses(photos):

@@ -23,6 +23,8 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
 from io import BufferedReader
 from pathlib import Path
 from typing import IO, NamedTuple
@@ -44,7 +46,11 @@ _START = """
 import sys
 sys.path += [path for path in sys.argv[2:] if path not in sys.path]
 import importlib.util, os, signal
-getattr(os, "nice", int)(10)  # decoding takes what the forward pass leaves; starved, that leaves everything
+getattr(os, "nice", int)(int(sys.argv.pop(1)))
+try:
+    os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))  # preempts nobody, so that caches hold what they held
+except (AttributeError, OSError):
+    pass
 signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
 home, load = sys.argv[1], importlib.util.spec_from_file_location
 spec = load("yoro", os.path.join(home, "__init__.py"), submodule_search_locations=[home])
@@ -53,6 +59,8 @@ spec.loader.exec_module(sys.modules["yoro"])
 from yoro.data.decoding_worker import main
 main()
 """
+BEHIND = 10  # niceness: decoding takes what the forward pass leaves; starved, that leaves everything
+AHEAD = 2  # images that a process of a pool has at once: it need not wait for the next
 _PIPE_BYTES = 1 << 20  # Linux: at 64 kB, the default, moving a batch takes twice the time
 _SET_PIPE_SIZE = 1031  # F_SETPIPE_SZ
 
@@ -88,7 +96,8 @@ class DecodingProcess:
     Answers come in the order of the requests. Memory is bounded by the number of requests the caller leaves open.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, niceness: int = BEHIND) -> None:
+        self._niceness = niceness
         self._open: deque[_Request] = deque()  # not answered yet, the oldest first
         self._running: _Running | None = None
         _LIVE.add(self)
@@ -109,7 +118,7 @@ class DecodingProcess:
     ) -> None:  # fmt: skip
         """Ask for one batch, with a smaller square of each image to show if `small` says so; returns at once."""
         if self._running is None:
-            self._running = _Running()
+            self._running = _Running(self._niceness)
         request = _Request(images, names, geometry, small, fence)
         self._open.append(request)
         self._running.send(request)
@@ -170,7 +179,7 @@ class DecodingProcess:
     def _restart(self) -> None:
         """Send what is still to be decoded to a new process."""
         self.close()
-        self._running = _Running()
+        self._running = _Running(self._niceness)
         for one in self._open:
             if len(one.images) > one.done:
                 self._running.send(one)
@@ -258,9 +267,9 @@ class _Part(NamedTuple):
 class _Running:
     """A process that runs, and the thread that receives its answers."""
 
-    def __init__(self) -> None:
+    def __init__(self, niceness: int) -> None:
         self.parts: queue.SimpleQueue[_Part | None] = queue.SimpleQueue()  # None: the process has ended
-        self.process = _start()
+        self.process = _start(niceness)
         self._input, self._output = _pipes(self.process)
         self._started = False
         self._thread = threading.Thread(target=self._receive, daemon=True, name="yoro-decoding")
@@ -307,11 +316,11 @@ class _Running:
         self.parts.put(None)
 
 
-def _start() -> subprocess.Popen[bytes]:
+def _start(niceness: int) -> subprocess.Popen[bytes]:
     single = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}  # decoding uses none
     home, here = Path(__file__).resolve().parents[1], str(Path.cwd())
     paths = [path for path in sys.path if isinstance(path, str) and path and os.path.realpath(path) != here]
-    command = [sys.executable, "-I", "-c", _START, str(home), *paths]
+    command = [sys.executable, "-I", "-c", _START, str(niceness), str(home), *paths]
     try:
         return subprocess.Popen(
             command,
@@ -393,18 +402,31 @@ class Budget:
         return decoded
 
 
+@dataclass(frozen=True)
+class _Job:
+    """An image that a pool is asked for."""
+
+    image: Sent
+    name: str
+    geometry: Geometry
+    small: Geometry | None
+    budget: Budget | None
+    future: Future[Decoded]
+
+
 class DecoderPool:
-    """Decoding processes for threads that each want an image now and then, as those of a server do.
+    """Decoding processes for whoever wants an image now and then, as servers do; as many as are needed are started.
 
     An image that takes much memory or time is decoded in a process for such images, one after the other: together they
     take no more than one does, and ordinary photos need not wait for them.
     """
 
-    def __init__(self, size: int) -> None:
-        self._free: queue.LifoQueue[DecodingProcess] = queue.LifoQueue()
-        for _ in range(size):
-            self._free.put(DecodingProcess())
-        self._large, self._turn = DecodingProcess(), threading.Lock()
+    def __init__(self, size: int, niceness: int = BEHIND) -> None:
+        self._size, self._niceness = size, niceness
+        self._jobs: deque[_Job] = deque()
+        self._more, self._idle, self._closed = threading.Condition(), 0, False
+        self._threads: list[threading.Thread] = []
+        self._large, self._turn = DecodingProcess(niceness), threading.Lock()
 
     def decode(
         self, image: Sent, name: str, geometry: Geometry, small: Geometry | None = None, budget: Budget | None = None
@@ -413,20 +435,28 @@ class DecoderPool:
 
         The budget, if there is one, pays for images that take much.
         """
-        decoded = self.quick(image, name, geometry, small)
+        decoded = self.quick(image, name, geometry, small).result()
         if decoded.more and budget is not None:
             decoded = budget.spend(self.large(image, name, geometry, small, budget.left(name)))
         elif decoded.more:
             decoded = self.large(image, name, geometry, small)
         return decoded.sound()
 
-    def quick(self, image: Sent, name: str, geometry: Geometry, small: Geometry | None = None) -> Decoded:
-        """The image if it takes little; else `more` of the answer says so."""
-        process = self._free.get()
-        try:
-            return process.decode(image, name, geometry, small, QUICK)
-        finally:
-            self._free.put(process)
+    def quick(
+        self, image: Sent, name: str, geometry: Geometry, small: Geometry | None = None, budget: Budget | None = None
+    ) -> Future[Decoded]:
+        """The image if it takes little; else `more` of the answer says so. The budget, if there is one, pays."""
+        job = _Job(image, name, geometry, small, budget, Future())
+        with self._more:
+            if self._closed:
+                raise RuntimeError("the pool is closed")
+            self._jobs.append(job)
+            if len(self._jobs) > self._idle and len(self._threads) < self._size:
+                thread = threading.Thread(target=self._work, name="yoro-decoders", daemon=True)
+                self._threads.append(thread)
+                thread.start()
+            self._more.notify()
+        return job.future
 
     def large(
         self, image: Sent, name: str, geometry: Geometry, small: Geometry | None = None, seconds: int = WHOLE.seconds
@@ -436,12 +466,66 @@ class DecoderPool:
             return self._large.decode(image, name, geometry, small, WHOLE._replace(seconds=seconds))
 
     def close(self) -> None:
-        """End the processes that are free; one still at work ends with this process."""
-        with contextlib.suppress(queue.Empty):
-            while True:
-                self._free.get_nowait().close()
+        """Finish the images that were begun, and end the processes; one with a large image ends with this process."""
+        with self._more:
+            self._closed = True
+            for job in self._jobs:
+                job.future.cancel()
+            self._more.notify_all()
+        for thread in self._threads:
+            thread.join()
         if self._turn.acquire(blocking=False):
             self._large.close()
+
+    def _work(self) -> None:
+        """Keep one process busy until the pool is closed."""
+        process, begun = DecodingProcess(self._niceness), deque[_Job]()
+        while True:
+            while len(begun) < AHEAD and (job := self._take(wait=not begun)) is not None:
+                _begin(process, job, begun)
+            if not begun:
+                break
+            job = begun.popleft()
+            try:
+                decoded = process.answer()
+            except BaseException as error:  # it cannot be started, or a storage does not answer
+                job.future.set_exception(error)
+                process.close()
+                process, again, begun = DecodingProcess(self._niceness), begun, deque()
+                for job in again:
+                    _begin(process, job, begun)
+            else:
+                job.future.set_result(decoded if job.budget is None else job.budget.spend(decoded))
+        process.close()
+
+    def _take(self, *, wait: bool) -> _Job | None:
+        """The next image that somebody still wants; None if none comes any more, or without waiting if there is none.
+
+        What an idle thread can have is left to it.
+        """
+        with self._more:
+            while True:
+                if wait and not self._jobs:
+                    self._idle += 1
+                    self._more.wait_for(lambda: self._jobs or self._closed)
+                    self._idle -= 1
+                if not self._jobs or (not wait and len(self._jobs) <= self._idle):
+                    return None
+                job = self._jobs.popleft()
+                if job.future.set_running_or_notify_cancel():
+                    return job
+
+
+def _begin(process: DecodingProcess, job: _Job, begun: deque[_Job]) -> None:
+    """Send an image to a process; it is not sent if nothing is left to pay for it."""
+    try:
+        if job.budget is not None:
+            job.budget.left(job.name)
+        process.request([job.image], [job.name], job.geometry, job.small, QUICK)
+    except (YoroError, OSError) as error:
+        job.future.set_exception(error)
+    else:
+        begun.append(job)
 
 
 @contextlib.contextmanager

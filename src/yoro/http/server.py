@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import ipaddress
 import logging
 import math
@@ -25,7 +26,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from yoro.errors import InputError
 from yoro.http.guard import Guard, Log
-from yoro.http.priority import lower_priority, single_threaded_blas
+from yoro.http.priority import lower_priority, prompt_event_loop, single_threaded_blas
 from yoro.http.settings import ServeSettings
 from yoro.http.supervisor import Supervisor
 
@@ -241,12 +242,14 @@ def run_server(
         with ThreadPoolExecutor(1, initializer=lower_priority) as helper:
             loaded = helper.submit(load).result()
         single_threaded_blas()
+        prompt_event_loop()
         host, port = sock.getsockname()[:2]
         address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
         app = build(loaded, "" if number else address)
         if supervisor is not None:
             supervisor.loaded(number)
         logging.getLogger("uvicorn").setLevel(logging.CRITICAL)
+        gc.freeze()  # no collection need look at what stays
         server = Server(_config(app, settings), app.shut_down)
         asyncio.run(_run(server, sock, app.log))
         if server.interrupted:

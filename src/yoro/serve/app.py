@@ -22,7 +22,7 @@ from yoro.environment import __version__, cores
 from yoro.errors import ImageError, one_line
 from yoro.http.errors import busy, handle_errors
 from yoro.http.guard import PAGE_HEADERS, WITHOUT_TOKEN, Access, Guard, Log
-from yoro.http.priority import lower_priority
+from yoro.http.priority import NICENESS, lower_priority
 from yoro.http.server import run_server
 from yoro.http.settings import ServeSettings
 from yoro.http.uploads import Upload, read_uploads
@@ -64,7 +64,7 @@ class Service:
         current.changed = metrics.model
         self.decoding = ThreadPoolExecutor(cores(), "yoro-decoding", lower_priority)
         self.large = ThreadPoolExecutor(1, "yoro-large", lower_priority)  # images that take much, one at a time
-        self.decoders = DecoderPool(cores())
+        self.decoders = DecoderPool(cores(), NICENESS)  # on a par with the network: neither waits for the other
         self.slow_work = ThreadPoolExecutor(1, "yoro-slow-work", lower_priority)  # that may take seconds, one at a time
         self._solving = 0
 
@@ -136,12 +136,8 @@ class Service:
         def large() -> Decoded:
             return budget.spend(self.decoders.large(*image, seconds=budget.left(upload.name)))
 
-        def quick() -> Decoded:
-            budget.left(upload.name)
-            return budget.spend(self.decoders.quick(*image))
-
         try:
-            decoded = await self._run(self.decoding, quick)
+            decoded = await asyncio.wrap_future(self.decoders.quick(*image, budget=budget))
             if decoded.more:
                 decoded = await self._run(self.large, large)
             decoded.sound()

@@ -20,6 +20,7 @@ from yoro.http.errors import busy
 from yoro.http.priority import lower_priority
 
 SMOOTHING = 0.2  # weight of the newest pass in the moving average of the rate
+PASSES = 2  # batches that are answered at once
 LONGEST_RETRY = 60  # seconds, of a Retry-After
 
 Row = TypeVar("Row")
@@ -28,6 +29,10 @@ Made = TypeVar("Made", covariant=True)
 
 class BatchModel(Protocol[Made]):
     """Anything that answers a batch of images."""
+
+    @property
+    def concurrent(self) -> bool:
+        """Whether it may be asked for a batch while it answers another."""
 
     def rows(self, images: NDArray[np.uint8]) -> Sequence[Made]:
         """One answer per image, in their order."""
@@ -43,20 +48,22 @@ class _QueuedImage(Generic[Row]):
 
 
 class Batcher(Generic[Row]):
-    """A bounded queue of images, and one thread that answers as many at a time as are waiting.
+    """A bounded queue of images, and threads that answer as many at a time as are waiting.
 
     Nothing waits for a batch to fill: a single image is answered at once, and under load batches grow by themselves.
+    With a model that may be asked twice at once, one batch keeps the cores busy while another begins or ends.
     """
 
     def __init__(self, most_waiting: int, batch: int, tell: Callable[[int, float], None] = lambda *_: None) -> None:
         self.waiting = 0  # images of all requests, decoded or not
         self._most, self._batch, self._tell = most_waiting, batch, tell
-        self._rate = 0.0  # images a second
+        self._rate, self._ended = 0.0, 0.0  # images a second; when the last batch was answered
         self._jobs: deque[_QueuedImage[Row]] = deque()
         self._more = threading.Condition()
-        self._closed = False
-        self._thread = threading.Thread(target=self._work, name="yoro-batches", daemon=True)
-        self._thread.start()
+        self._running, self._closed = 0, False
+        self._threads = [threading.Thread(target=self._work, name="yoro-batches", daemon=True) for _ in range(PASSES)]
+        for thread in self._threads:
+            thread.start()
 
     @contextmanager
     def room(self, count: int) -> Iterator[None]:
@@ -81,8 +88,9 @@ class Batcher(Generic[Row]):
         """Answer what is in the queue, and stop."""
         with self._more:
             self._closed = True
-            self._more.notify()
-        self._thread.join()
+            self._more.notify_all()
+        for thread in self._threads:
+            thread.join()
 
     def _retry_after(self) -> int:
         """Seconds until there should be room, by the rate so far."""
@@ -97,20 +105,35 @@ class Batcher(Generic[Row]):
                 outcome: Callable[[], None] = partial(_settle, jobs, rows)
             except Exception as error:  # a backbone may be anybody's code
                 outcome = partial(_fail, jobs, error)
-            seconds = time.perf_counter() - started
-            self._rate += (SMOOTHING if self._rate else 1.0) * (len(jobs) / max(seconds, 1e-9) - self._rate)
-            self._tell(len(jobs), seconds)
+            self._note(len(jobs), started)
             with suppress(RuntimeError):  # the loop has stopped: nobody waits for the answers
                 jobs[0].future.get_loop().call_soon_threadsafe(outcome)
+
+    def _note(self, count: int, started: float) -> None:
+        """Count a batch that was answered, and let what waits for it begin."""
+        now = time.perf_counter()
+        with self._more:
+            self._running -= 1
+            seconds = max(now - max(started, self._ended), 1e-9)  # another batch may have ended in between
+            self._rate += (SMOOTHING if self._rate else 1.0) * (count / seconds - self._rate)
+            self._ended = now
+            self._more.notify_all()
+        self._tell(count, now - started)
+
+    def _may_begin(self) -> bool:
+        if not self._jobs:
+            return self._closed
+        return not self._running or self._jobs[0].by.concurrent
 
     def _take(self) -> list[_QueuedImage[Row]]:
         """The next batch: images for one model, without those whose clients have gone; empty when closed."""
         jobs: list[_QueuedImage[Row]] = []
         with self._more:
-            while not jobs and self._more.wait_for(lambda: self._jobs or self._closed) and self._jobs:
+            while not jobs and self._more.wait_for(self._may_begin) and self._jobs:
                 while self._jobs and len(jobs) < self._batch and (not jobs or self._jobs[0].by is jobs[0].by):
                     job = self._jobs.popleft()
                     jobs += [] if job.future.cancelled() else [job]
+            self._running += bool(jobs)
         return jobs
 
 

@@ -29,6 +29,11 @@ class ServedSource:
         side = self.pipeline.geometry.side
         self.rows(np.full((2, side, side, 3), 127, dtype=np.uint8))  # so that the first client does not wait for it
 
+    @property
+    def concurrent(self) -> bool:
+        """Whether it may be asked for a batch while it answers another."""
+        return self.pipeline.source.concurrent
+
     def rows(self, images: NDArray[np.uint8]) -> list[Answered | ImageError]:
         """Responses to decoded images by one forward pass; layers are not transformed yet."""
         responses = self.pipeline.source.respond(images)

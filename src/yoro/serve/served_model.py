@@ -48,6 +48,11 @@ class Served:
         """Of a response."""
         return self.classifier.model.mapping.width
 
+    @property
+    def concurrent(self) -> bool:
+        """Whether it may be asked for a batch while it answers another."""
+        return self.pipeline.source.concurrent
+
     def rows(self, images: NDArray[np.uint8]) -> list[Answered | ImageError]:
         """What there is to say of each of some decoded images, by one forward pass."""
         responses, model = self.pipeline.respond(images), self.classifier.model

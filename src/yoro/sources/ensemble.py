@@ -44,6 +44,7 @@ class Ensemble(SourceDefaults):
         self.side = max(member.side for member in members)
         self.mean, self.std = members[0].mean, members[0].std
         self.preferred_batch = max(member.preferred_batch for member in members)
+        self.concurrent = all(member.concurrent for member in members)
         self.silent: frozenset[str] = frozenset()
         self.layout: Layout = Layout(
             tuple(

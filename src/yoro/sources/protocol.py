@@ -48,6 +48,10 @@ class ResponseSource(Protocol):
         """How many images it likes to get at once."""
 
     @property
+    def concurrent(self) -> bool:
+        """Whether `respond` may be called while another call runs."""
+
+    @property
     def notes(self) -> Sequence[str]:
         """What a user should know before the first image is read."""
 
@@ -152,6 +156,7 @@ class SourceDefaults:
 
     layout: Layout | None = None
     preferred_batch: int = 1
+    concurrent: bool = False
 
     @property
     def notes(self) -> Sequence[str]:

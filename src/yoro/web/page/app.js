@@ -82,7 +82,7 @@ function describe() {
   const strict = at("strict");
   const possible = facts.fitted ? REJECTED.filter((many) => facts.fitted.length + 1 >= many) : [];
   strict.append(new Option("never", "0"));
-  for (const many of possible) strict.append(new Option(`yes (also rejects about 1 in ${many} known photos)`, 1 / many));
+  for (const many of possible) strict.append(new Option(`yes (rejects 1 in ${many} known photos)`, 1 / many));
   strict.value = String(possible.length ? 1 / (possible.includes(USUAL) ? USUAL : possible[0]) : 0);
   at("strict-line").hidden = !possible.length;
   if (!possible.length) at("note").textContent = "This model cannot recognise unknown photos: it always picks a class.";
