@@ -45,8 +45,8 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[subprocess.Popen[bytes]]:
     collected: list[subprocess.Popen[bytes]] = []
     start = processes_module._start
 
-    def recorded() -> subprocess.Popen[bytes]:
-        collected.append(start())
+    def recorded(niceness: int) -> subprocess.Popen[bytes]:
+        collected.append(start(niceness))
         return collected[-1]
 
     monkeypatch.setattr(processes_module, "_start", recorded)
@@ -204,8 +204,8 @@ from yoro.data.find import find
 from yoro.data.loading import load
 from yoro.data import processes
 start = processes._start
-def recorded():
-    process = start()
+def recorded(niceness):
+    process = start(niceness)
     print(process.pid, flush=True)
     return process
 processes._start = recorded
