@@ -42,7 +42,8 @@ class Server:
 
     def seconds(self) -> float:
         """Core-seconds that it and its workers have used."""
-        workers = Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()
+        tasks = Path(f"/proc/{self.pid}/task").iterdir()  # any thread may have started some
+        workers = [pid for task in tasks for pid in (task / "children").read_text().split()]
         stats = [Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split() for pid in (self.pid, *workers)]
         return sum(int(fields[11]) + int(fields[12]) for fields in stats) / TICKS
 
