@@ -189,9 +189,7 @@ def low_rank_spectrum(statistics: ResponseStatistics, texts: ArrayLike, scale: f
         raise InputError(f"Texts of shape {t.shape} do not fit vectors of dimension {statistics.width}.")
     if not np.isfinite(t).all() or not scale > 0:
         raise InputError(f"Text vectors must be finite and the scale positive; the scale is {scale}.")
-    from scipy.linalg import eigh
-
-    strengths, directions = eigh(t.T @ t)
+    strengths, directions = np.linalg.eigh(t.T @ t)
     seen = strengths > EPSILON * max(t.shape) * strengths[-1]
     if not seen.any():
         raise InputError("All text vectors are zero, so no response can tell anything.")
@@ -199,14 +197,13 @@ def low_rank_spectrum(statistics: ResponseStatistics, texts: ArrayLike, scale: f
 
 
 def _spectrum(statistics: ResponseStatistics, lift: Array, width: int, target: str = "identity") -> Spectrum:
-    from scipy.linalg import eigh
-
     scatter = statistics.scatter
     if lift.size:
         scatter = lift.T @ scatter @ lift
     rotation: Array
     if statistics.degrees > 0 and np.any(scatter):
-        values, rotation = eigh((scatter + scatter.T) / 2 / statistics.degrees, overwrite_a=True, check_finite=False)
+        # numpy's releases Python's lock, so that readings are decomposed side by side; scipy's does not.
+        values, rotation = np.linalg.eigh((scatter + scatter.T) / 2 / statistics.degrees)
         values = np.maximum(values, 0.0)
     else:
         values, rotation = np.zeros(len(scatter)), np.eye(len(scatter))
