@@ -18,7 +18,7 @@ from onnx import compose, helper, version_converter
 
 from yoro import limits
 from yoro.discriminant.readings import Layout
-from yoro.errors import SourceError, one_line
+from yoro.errors import SourceError, explaining
 from yoro.sources.graph_builder import GraphBuilder, Tensor, image_tensor, opset_of
 from yoro.sources.names import SEPARATOR, short_names
 from yoro.sources.protocol import Images, Responses, ResponseSource, SourceDefaults, check_images, layout_of
@@ -162,13 +162,9 @@ def _converted(graph: onnx.ModelProto, opset: int, name: str) -> onnx.ModelProto
     """The graph in another version of ONNX's operators, so that graphs can stand in one file."""
     if opset_of(graph) == opset:
         return graph
-    try:
+    said = f"{name!r} has ONNX operators of version {opset_of(graph)} and cannot be joined with networks of {opset}"
+    with explaining(SourceError, said, f"Export it again with opset {opset}."):
         return version_converter.convert_version(graph, opset)
-    except Exception as error:  # the converter's errors share no base but Exception
-        raise SourceError(
-            f"{name!r} has ONNX operators of version {opset_of(graph)} and cannot be joined with networks of version "
-            f"{opset}: {one_line(error)[:200]}. Export it again with opset {opset}."
-        ) from error
 
 
 def _zeros(builder: GraphBuilder, width: int) -> str:
