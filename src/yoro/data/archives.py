@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import IO, cast
 
 from yoro import limits
-from yoro.data.archive_members import DEFLATED, STORED, Member
-from yoro.data.examples import Ignored, Picture, shown
+from yoro.data.examples import DEFLATED, STORED, Ignored, Member, Picture, shown
 from yoro.data.file_trees import Node
 from yoro.errors import InputError, explaining
 

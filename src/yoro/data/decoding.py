@@ -24,8 +24,7 @@ from PIL import (
 )
 
 from yoro import limits
-from yoro.data.archive_members import Member
-from yoro.data.examples import Later, Picture, shown
+from yoro.data.examples import Later, Member, Picture, shown
 from yoro.data.geometry import FILTERS, Geometry, Look, Size, shorter_to
 from yoro.environment import install
 from yoro.errors import ImageError, UnreachableError

@@ -33,9 +33,8 @@ from yoro.serve.hot_reload import Current, add_feedback, hot_reload
 from yoro.serve.idempotency import HEADER, IdempotentResponses
 from yoro.serve.metrics import Metrics
 from yoro.serve.pages import FACTS, OPEN, add_pages, page_facts
-from yoro.serve.response_service import FixedSource, ServedSource
 from yoro.serve.schemas import Feedback, Health, ModelFacts, Predictions, Responses, SourceFacts, described
-from yoro.serve.served_model import Answered, Served
+from yoro.serve.served_model import Answered, FixedSource, Served, ServedSource
 
 WAITING_TO_SOLVE = 8  # requests that may wait for a model to be solved
 P = ParamSpec("P")
