@@ -41,11 +41,7 @@ class Member:
 
     def read(self) -> bytes:
         """The file's bytes; damage, and a size beyond the limit, are an ImageError."""
-        most = limits.IMAGE_FILE_BYTES
-        if max(self.size, self.packed) > most:
-            raise ImageError(f"the file has {max(self.size, self.packed)} bytes, more than {most}")
-        if self.size == 0:
-            raise ImageError("the file is empty")
+        check_file_size(max(self.size, self.packed) if self.size else 0)
         with self.archive.open("rb") as file:
             file.seek(self.offset)
             if self.method != PLAIN:
@@ -68,6 +64,14 @@ class Member:
     @classmethod
     def at(cls, address: Address) -> Self:
         return cls(Path(address[0]), *address[1:])
+
+
+def check_file_size(size: int) -> None:
+    """Raise if an image file is empty, or larger than any is read."""
+    if size == 0:
+        raise ImageError("the file is empty")
+    if size > limits.IMAGE_FILE_BYTES:
+        raise ImageError(f"the file has {size} bytes, more than {limits.IMAGE_FILE_BYTES}")
 
 
 def _inflated(content: bytes, size: int) -> bytes:

@@ -102,6 +102,15 @@ class Service:
         assert isinstance(served, Served)  # a backbone alone has no such page
         return await self._run(self.slow_work, page_facts, served)
 
+    async def model(self) -> Response:
+        """The model in use: classes, backbone, and why a changed model could not be loaded."""
+        told = {"feedback": self.settings.feedback, "error": self.current.error}
+        return JSONResponse(self.current.served.facts() | told)
+
+    async def source(self) -> Response:
+        """The backbone in use, and the layers in its responses."""
+        return JSONResponse(self.current.served.facts() | {"version": self.current.served.version})
+
     async def learn(self, served: Served | ServedSource, seen: Sequence[AnsweredUpload], label: str) -> Json:
         """Add images to the model under a label."""
         images = [(one.name, one.digest, one.answer) for one in seen if isinstance(one.answer, Answered)]
@@ -171,10 +180,10 @@ def make_app(service: Service, token: str | None, log: Log) -> Guard:
     _add_responses(api, service)
     if isinstance(service.current, Current):
         _add_predictions(api, service)
-        _add_model(api, service.current, service.settings)
+        api.get("/v1/model", **described(ModelFacts))(service.model)
         api.get(FACTS, include_in_schema=False)(service.page_facts)
     else:
-        _add_source(api, service.current)
+        api.get("/v1/source", **described(SourceFacts))(service.source)
     if service.settings.feedback:
         _add_feedback(api, service)
 
@@ -249,20 +258,6 @@ def _add_responses(api: APIRouter, service: Service) -> None:
             for one in seen
         ]
         return f'{{"version": "{served.version}", "width": {served.width}, "responses": [{", ".join(rows)}]}}'
-
-
-def _add_model(api: APIRouter, current: Current, settings: ServeSettings) -> None:
-    @api.get("/v1/model", **described(ModelFacts))
-    async def model() -> Response:
-        """The model in use: classes, backbone, and why a changed model could not be loaded."""
-        return JSONResponse(current.served.facts() | {"feedback": settings.feedback, "error": current.error})
-
-
-def _add_source(api: APIRouter, current: FixedSource) -> None:
-    @api.get("/v1/source", **described(SourceFacts))
-    async def source() -> Response:
-        """The backbone in use, and the layers in its responses."""
-        return JSONResponse(current.served.facts() | {"version": current.served.version})
 
 
 def _add_feedback(api: APIRouter, service: Service) -> None:

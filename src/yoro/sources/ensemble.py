@@ -21,7 +21,7 @@ from yoro.discriminant.readings import Layout
 from yoro.errors import SourceError, explaining
 from yoro.sources.graph_builder import GraphBuilder, Tensor, image_tensor, opset_of
 from yoro.sources.names import SEPARATOR, short_names
-from yoro.sources.protocol import Images, Responses, ResponseSource, SourceDefaults, check_images, layout_of
+from yoro.sources.protocol import Identity, Images, Responses, ResponseSource, SourceDefaults, check_images, layout_of
 from yoro.sources.runtime import open_session, run_session
 
 if TYPE_CHECKING:
@@ -97,19 +97,10 @@ class Ensemble(SourceDefaults):
     def describe(self) -> dict[str, object]:
         members = [member.describe() for member in self.members]
         digest = hashlib.sha256("\n".join(str(one["digest"]) for one in members).encode()).hexdigest()
-        licences = dict.fromkeys(str(one["licence"]) for one in members if one.get("licence"))
-        return {
-            "name": self.name,
-            "read": "all" if any(one["read"] == "all" for one in members) else members[0]["read"],
-            "side": self.side,
-            "mean": list(self.mean),
-            "std": list(self.std),
-            "digest": digest,
-            "digest_of": "networks",
-            "licence": ", ".join(licences) or None,
-            "geometry": {"fit": "squash", "interpolation": "bilinear"},
-            "networks": members,
-        }
+        licence = ", ".join(dict.fromkeys(str(one["licence"]) for one in members if one.get("licence")))
+        read = "all" if any(one["read"] == "all" for one in members) else str(members[0]["read"])
+        whole = Identity(self.name, read, self.side, self.mean, self.std, digest, licence or None, "networks")
+        return whole.as_dict() | {"networks": members}
 
     def onnx_model(self) -> onnx.ModelProto:
         """One graph of the networks that are not silent."""

@@ -123,17 +123,8 @@ class Identity:
     interpolation: str = "bilinear"
 
     def as_dict(self) -> dict[str, object]:
-        return {
-            "name": self.name,
-            "read": self.read,
-            "side": self.side,
-            "mean": list(self.mean),
-            "std": list(self.std),
-            "digest": self.digest,
-            "digest_of": self.digest_of,
-            "licence": self.licence,
-            "geometry": {"fit": self.fit, "interpolation": self.interpolation},
-        }
+        table = vars(self) | {"mean": list(self.mean), "std": list(self.std)}
+        return table | {"geometry": {key: table.pop(key) for key in ("fit", "interpolation")}}
 
 
 @dataclass(frozen=True)
