@@ -56,9 +56,7 @@ class Service:
     def __init__(self, current: Current | FixedSource, settings: ServeSettings, metrics: Metrics) -> None:
         self.current, self.settings, self.metrics = current, settings, metrics
         self.idempotent = IdempotentResponses()
-        self.batcher: Batcher[Answered | ImageError] = Batcher(
-            settings.waiting_images, settings.batch_images, metrics.batch
-        )
+        self.batcher = Batcher(settings.waiting_images, settings.batch_images, metrics.batch)
         metrics.waiting.set_function(lambda: self.batcher.waiting)
         current.changed = metrics.model
         self.decoding = ThreadPoolExecutor(cores(), "yoro-decoding", lower_priority)

@@ -21,7 +21,7 @@ from yoro.discriminant.readings import Layout
 from yoro.errors import SourceError, explaining
 from yoro.sources.graph_builder import GraphBuilder, Tensor, image_tensor, opset_of
 from yoro.sources.names import SEPARATOR, short_names
-from yoro.sources.protocol import Identity, Images, Responses, ResponseSource, SourceDefaults, check_images, layout_of
+from yoro.sources.protocol import Identity, Images, Responses, ResponseSource, check_images, layout_of
 from yoro.sources.runtime import open_session, run_session
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 RESIZE_OPSET = 18  # the first whose Resize averages over the pixels that it leaves out
 
 
-class Ensemble(SourceDefaults):
+class Ensemble(ResponseSource):
     """Networks that read the same images; those that are `silent` are not run, and their responses are zeros."""
 
     class_names: list[str] | None = None
