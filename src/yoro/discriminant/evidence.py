@@ -76,9 +76,6 @@ class Evidence:
             return self
         return replace(self, turned=turn(self.spectrum, self.statistics.centre, self.members.responses))
 
-    def validated_on(self, validation: Validation | None) -> Evidence:
-        return replace(self, validation=validation)
-
     def mapping(self, choice: Choice) -> AffineMapping:
         """The mapping at the chosen shrinkage, blended with the head if there is one."""
         mapping = solve_path(self.statistics, self.spectrum, [choice.shrinkage], prior=self.prior)[0]

@@ -229,7 +229,7 @@ def known(
         if validation is None:
             return evidence
         responses, labels = validation
-        return evidence.validated_on((responses[:, layout.slices[i]], labels))
+        return replace(evidence, validation=(responses[:, layout.slices[i]], labels))
 
     evidences = tuple(side_by_side(of_reading, range(len(layout.readings)), layout.widths))
     return Mixture(layout, evidences, words is not None)

@@ -23,11 +23,10 @@ from onnx import helper, numpy_helper
 from yoro import limits
 from yoro.discriminant.readings import unit_rows
 from yoro.environment import install
-from yoro.errors import SourceError, explaining
+from yoro.errors import InputError, SourceError, explaining
 from yoro.files.reading import read_bounded, read_json
 from yoro.sources.graph_builder import GraphBuilder, rename_output, set_output
 from yoro.sources.hub_onnx import CONFIG, TEXT, TOKENIZER, VISION
-from yoro.sources.minilm import encode_tokens
 from yoro.sources.names import SourceName, check_options, layers_option, parse_number
 from yoro.sources.onnx_file import OnnxFile, OnnxFileSource, load_graph, open_file, open_onnx
 from yoro.sources.preprocessing_file import FILE, read_preprocessing
@@ -128,7 +127,7 @@ class TextTower:
 
     def encode(self, sentences: Sequence[str]) -> Responses:
         """Vectors of sentences, not yet of unit length."""
-        tokens = [encode_tokens(self._tokenizer[0], sentence, self.longest, self._name) for sentence in sentences]
+        tokens = [self._tokens(sentence) for sentence in sentences]
         lengths = [self.longest if self._padded else len(ids) for ids in tokens]
         order = sorted(range(len(tokens)), key=lambda i: lengths[i])
         parts = list[Responses]()
@@ -137,6 +136,14 @@ class TextTower:
             step = self._batch or BATCH_SIZE
             parts += [self._run(same[start : start + step], length) for start in range(0, len(same), step)]
         return np.concatenate(parts)[np.argsort(order)]
+
+    def _tokens(self, sentence: str) -> list[int]:
+        """The numbers of the tokens of a sentence that the graph can read whole."""
+        ids: list[int] = self._tokenizer[0].encode(sentence).ids
+        if len(ids) > self.longest:
+            said = f"The sentence {sentence[:60]!r}... has {len(ids)} tokens"
+            raise InputError(f"{said}; {self._name!r} reads at most {self.longest}. Shorten it.")
+        return ids
 
     def _run(self, tokens: list[list[int]], length: int) -> Responses:
         full = [*tokens, *[tokens[-1]] * (-len(tokens) % (self._batch or 1))]  # the last one fills a fixed batch
