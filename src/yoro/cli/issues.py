@@ -210,7 +210,7 @@ def _with(model: Path | None) -> str:
 
 def _fix(reviewed: Path, model: Path | None, reading: ReadingOptions, output: WriteOptions) -> str:
     """Apply a reviewed list to the files and, if one is given, to a model; first to the model, which may refuse."""
-    from yoro.data.moved_files import move_files, plan_moves, write_journal
+    from yoro.data.sorting import move_files, plan_moves, write_journal
     from yoro.trust.label_cleaning import read_corrections
 
     wanted, journal = read_corrections(reviewed), _journal(reviewed)
@@ -232,7 +232,7 @@ def _fix(reviewed: Path, model: Path | None, reading: ReadingOptions, output: Wr
 
 def _undo(reviewed: Path, model: Path | None, reading: ReadingOptions, output: WriteOptions) -> str:
     """Undo what a list changed."""
-    from yoro.data.moved_files import undo_moves
+    from yoro.data.sorting import undo_moves
     from yoro.trust.label_cleaning import SUFFIX
 
     changed = reviewed.with_name(f"{reviewed.name}{SUFFIX}")

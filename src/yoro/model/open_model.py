@@ -39,34 +39,30 @@ from yoro.text.settings import Attributes
 Skipped = list[tuple[str, str]]  # names of images that could not be read, and why
 
 
+@dataclass(frozen=True)
 class AnswerStream:
     """Answers batch by batch, so that memory does not grow with the data; they can be traversed once."""
 
-    def __init__(
-        self,
-        model: Model,
-        stream: ResponseStream,
-        notes: Sequence[str] = (),
-        *,
-        labelled: bool = False,
-        progress: bool = False,
-        prior: Prior | None = None,
-    ) -> None:
-        self.notes = tuple(notes)  # what a user may want to know before the answers
-        self._shift = prior_shift(model, prior)
-        self._model, self._stream = model, stream
-        self._labelled, self._progress = labelled, progress
+    model: Model
+    stream: ResponseStream
+    notes: Sequence[str] = ()  # what a user may want to know before the answers
+    labelled: bool = False
+    progress: bool = False
+    prior: Prior | None = None
+
+    def __post_init__(self) -> None:
+        prior_shift(self.model, self.prior)  # refuses one that does not fit, before anything is read
 
     @property
     def skipped(self) -> Skipped:
         """What could not be read so far, and why."""
-        return self._stream.skipped
+        return self.stream.skipped
 
     def __iter__(self) -> Iterator[Answers]:
-        what = "evaluating" if self._labelled else "predicting"
-        for batch in self._stream.shown(what, self._progress):
-            logs = log_answers(self._model, batch.responses, self._shift)
-            labels = batch.labels if self._labelled else None
+        what, shift = "evaluating" if self.labelled else "predicting", prior_shift(self.model, self.prior)
+        for batch in self.stream.shown(what, self.progress):
+            logs = log_answers(self.model, batch.responses, shift)
+            labels = batch.labels if self.labelled else None
             yield Answers(batch.names, logs, labels, batch.digests, batch.responses)
 
 

@@ -135,5 +135,3 @@ def _linear(graph: GraphBuilder, x: str, name: str) -> str:
 def _normalised(graph: GraphBuilder, x: str, name: str) -> str:
     scale, shift = graph.weights[f"{name}.weight"], graph.weights[f"{name}.bias"]
     return graph.node("LayerNormalization", x, scale, shift, axis=-1, epsilon=EPSILON)
-
-
