@@ -16,8 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from yoro import limits
-from yoro.data.archive_members import Member
 from yoro.data.decoding import digest
+from yoro.data.examples import Member
 from yoro.data.find import find
 from yoro.data.geometry import Geometry
 from yoro.data.loading import load

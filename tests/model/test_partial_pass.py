@@ -11,11 +11,10 @@ from hypothesis import strategies as st
 import yoro
 from photos import write_folder
 from yoro.errors import InputError, StatisticsError
-from yoro.model.merging import shard_of, solve_shards
 from yoro.model.model import Model
 from yoro.model.partial_pass import DataShare, gather_shard
 from yoro.model.settings import FitSettings, PipelineSettings, SolveSettings
-from yoro.model.shards import Shard, merged, missing_shares, read_shard, told_parts, write_shard
+from yoro.model.shards import Shard, merged, missing_shares, read_shard, shard_of, solve_shards, told_parts, write_shard
 from yoro.trust.unlearning import largest_difference, verify
 
 SUMS = {"sums_only": True}

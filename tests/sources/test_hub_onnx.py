@@ -16,7 +16,7 @@ import yoro
 from loopback_hub import COMMIT, KERNEL, PREPROCESSING, WIDTH, LoopbackHub, network, repository, serving
 from yoro.errors import SourceError
 from yoro.sources import needs_consent, open_source
-from yoro.sources.availability import why_unavailable
+from yoro.sources.open import why_unavailable
 
 NAME = "someone/network"
 FILE = "onnx/model.onnx"

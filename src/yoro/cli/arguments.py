@@ -35,7 +35,7 @@ def given(paths: Sequence[str], label_from: str | None = None) -> object:
     label_from = label_from or _answered(data)
     if label_from is None:
         return data
-    from yoro.data.filename_labels import find_named
+    from yoro.data.find import find_named
 
     return find_named(data, label_from)
 

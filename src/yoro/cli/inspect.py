@@ -222,7 +222,7 @@ def _accuracy(model: Model) -> list[str]:
 
 def _noise(model: Model) -> list[str]:
     from yoro.model.card import noise_told
-    from yoro.model.merging import shard_facts_of
+    from yoro.model.shards import shard_facts_of
 
     return [f"noise        {told.removeprefix('Noise: ')}" for told in noise_told(shard_facts_of(model))]
 

@@ -97,8 +97,7 @@ def merge(
 ) -> None:
     """Merge models or statistics exactly, as if fitted together."""
     from yoro.model.answers import left_out_evaluation
-    from yoro.model.merging import joined_notes
-    from yoro.model.shards import merged, write_shard
+    from yoro.model.shards import joined_notes, merged, write_shard
     from yoro.model.store import check_target, write_model
 
     sums = [path for path in files if path.suffix == STATS]
@@ -226,7 +225,7 @@ def _merged_models(files: Sequence[Path]) -> tuple[Model, list[str]]:
 def _solved(files: Sequence[Path], options: MergeOptions) -> tuple[Model, tuple[str, ...]]:
     """The model of merged files, at least one of them statistics."""
     from yoro.discriminant.rules import check_rule
-    from yoro.model.merging import solve_shards
+    from yoro.model.shards import solve_shards
 
     rule = None if options.shrinkage is None else check_rule(options.shrinkage)
     shards, before = _read(files)
@@ -236,8 +235,7 @@ def _solved(files: Sequence[Path], options: MergeOptions) -> tuple[Model, tuple[
 
 def _read(files: Sequence[Path]) -> tuple[list[Shard], list[Json]]:
     """The shards of files, and the history of the first model among them."""
-    from yoro.model.merging import shard_of
-    from yoro.model.shards import SHARES, read_shard, told_parts
+    from yoro.model.shards import SHARES, read_shard, shard_of, told_parts
     from yoro.model.store import read_model
 
     shards: list[Shard] = []

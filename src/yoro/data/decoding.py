@@ -24,8 +24,7 @@ from PIL import (
 )
 
 from yoro import limits
-from yoro.data.archive_members import Member
-from yoro.data.examples import Later, Picture, shown
+from yoro.data.examples import Later, Member, Picture, check_file_size, shown
 from yoro.data.geometry import FILTERS, Geometry, Look, Size, shorter_to
 from yoro.environment import install
 from yoro.errors import ImageError, UnreachableError
@@ -82,7 +81,7 @@ def decode(
     cannot be read in full is an ImageError that names the image (by `name`, or its path) and the cause.
     """
     with _naming(image, name):
-        return _square(_content(image), geometry, look)
+        return _resize(*_upright(_content(image), geometry), geometry, look)
 
 
 def decode_whole(image: Picture, geometry: Geometry, *, name: str | None = None) -> NDArray[np.uint8]:
@@ -144,28 +143,16 @@ def _content(image: Picture) -> bytes | Image.Image | NDArray[np.generic]:
 
 
 def file_bytes(image: Path | Member | bytes) -> bytes:
-    """The bytes of an image file, wherever it lies."""
+    """The bytes of an image file of sane size, wherever it lies."""
     if isinstance(image, bytes):
         return image
-    return image.read() if isinstance(image, Member) else _read(image)
-
-
-def _read(path: Path) -> bytes:
-    """The bytes of a regular file of sane size; a pipe or a device would never end."""
-    found = path.stat()
-    if not stat.S_ISREG(found.st_mode):
+    if isinstance(image, Member):
+        return image.read()
+    found = image.stat()
+    if not stat.S_ISREG(found.st_mode):  # a pipe or a device would never end
         raise ImageError("it is not a regular file")
-    if found.st_size == 0:
-        raise ImageError("the file is empty")
-    if found.st_size > limits.IMAGE_FILE_BYTES:
-        raise ImageError(f"the file has {found.st_size} bytes, more than {limits.IMAGE_FILE_BYTES}")
-    return path.read_bytes()
-
-
-def _square(
-    content: bytes | Image.Image | NDArray[np.generic], geometry: Geometry, look: Look | None = None
-) -> NDArray[np.uint8]:
-    return _resize(*_upright(content, geometry), geometry, look)
+    check_file_size(found.st_size)
+    return image.read_bytes()
 
 
 def _upright(

@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from yoro import limits
-from yoro.data.archive_members import Member
-from yoro.data.examples import SPLITS, Dataset, Example, Later, Picture, class_name, shown, storable
+from yoro.data.examples import SPLITS, Dataset, Example, Later, Member, Picture, class_name, shown, storable
 from yoro.data.lists import split_named
 from yoro.errors import ImageError, InputError
 

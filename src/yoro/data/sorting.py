@@ -14,9 +14,8 @@ from pathlib import Path, PurePosixPath
 from typing import IO
 
 from yoro import limits
-from yoro.data.archive_members import Member
 from yoro.data.decoding import file_bytes
-from yoro.data.examples import Example, Later, Picture, shown
+from yoro.data.examples import Example, Later, Member, Picture, shown
 from yoro.data.folders import is_image
 from yoro.errors import ImageError, InputError, StoreError
 from yoro.files.atomic import check_writable

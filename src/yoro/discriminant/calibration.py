@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from yoro.discriminant.rules import check_prior
 from yoro.environment import cores
 from yoro.errors import InputError
+from yoro.mappings.batches import Array
 
-Array = NDArray[np.float64]
 Prior = str | Mapping[str, float]
 
 TOLERANCE = 0.1  # of the probability, spread over all classes, when candidates are compared

@@ -21,8 +21,7 @@ from yoro.discriminant.evidence import Choice, Evidence
 from yoro.discriminant.leave_one_out import Refits
 from yoro.discriminant.mixture import LeaveOneOutScores, Mixture
 from yoro.discriminant.selection import leave_one_out
-
-Array = NDArray[np.float64]
+from yoro.mappings.batches import Array
 
 
 @dataclass(frozen=True)

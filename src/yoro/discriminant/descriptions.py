@@ -16,9 +16,7 @@ from yoro.discriminant.shrinkage import Spectrum, low_rank_spectrum
 from yoro.discriminant.statistics import ResponseStatistics
 from yoro.errors import InputError
 from yoro.mappings.affine import AffineMapping
-from yoro.mappings.batches import class_codes
-
-Array = NDArray[np.float64]
+from yoro.mappings.batches import Array, class_codes
 
 
 @dataclass(frozen=True)

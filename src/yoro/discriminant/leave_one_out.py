@@ -23,12 +23,9 @@ from numpy.typing import NDArray
 
 from yoro.discriminant.calibration import Prior, log_prior
 from yoro.discriminant.reservoir import Members
-from yoro.discriminant.resolvent import LogNodes
-from yoro.discriminant.shrinkage import EPSILON, Inverses, Spectrum
+from yoro.discriminant.shrinkage import EPSILON, Inverses, LogNodes, Spectrum
 from yoro.discriminant.statistics import ResponseStatistics
-from yoro.mappings.batches import class_codes
-
-Array = NDArray[np.float64]
+from yoro.mappings.batches import Array, class_codes
 
 BLOCK = 1024  # responses scored at a time, unless there are many classes
 TOGETHER = 1024  # and classes

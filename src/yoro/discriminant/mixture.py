@@ -22,8 +22,7 @@ from yoro.discriminant.leave_one_out import LeaveOneOut, Scored, sample_size, st
 from yoro.discriminant.readings import FEATURES, Layout, side_by_side
 from yoro.discriminant.selection import leave_one_out, opinion_of, select_shrinkage
 from yoro.mappings.affine import AffineMapping
-
-Array = NDArray[np.float64]
+from yoro.mappings.batches import Array
 
 STRENGTH = 10.0  # pseudo-images in favour of equal weights: a prior for small data; more where networks are
 FEW = 3  # images per class; with fewer, leave-one-out says little of the heads, and the features answer alone

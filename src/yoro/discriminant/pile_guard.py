@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, diags_array
 
-Array = NDArray[np.float64]
+from yoro.mappings.batches import Array
 
 NEIGHBOURS = 10
 GOES_ON = 0.9  # probability of another step of the walk

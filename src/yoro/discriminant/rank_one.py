@@ -24,8 +24,7 @@ from yoro.discriminant.readings import side_by_side
 from yoro.discriminant.reservoir import Members
 from yoro.discriminant.shrinkage import LowRank, Spectrum
 from yoro.mappings.affine import AffineMapping
-
-Array = NDArray[np.float64]
+from yoro.mappings.batches import Array
 
 LEFT = 0.5  # of the scatter's trace: if less is left, so are fewer digits than a new solve has
 OUTSIDE = 1e-10  # of the length of an image: what reaches no farther out of the span of the others is rounding

@@ -18,9 +18,7 @@ from yoro.discriminant.simulated import simulated_members
 from yoro.discriminant.solve import solve_path
 from yoro.discriminant.statistics import ResponseStatistics
 from yoro.errors import InputError, SelectionError
-from yoro.mappings.batches import class_codes, row_digests
-
-Array = NDArray[np.float64]
+from yoro.mappings.batches import Array, class_codes, row_digests
 
 PAPER_GRID = (0.01, 0.03, 0.1, 0.3, 0.5, 0.8)
 # The paper's, and even steps of rho / (1 - rho) from 0.001 to the nearest class mean: where responses are wider than

@@ -28,8 +28,8 @@ from yoro.discriminant.leave_one_out import Scored
 from yoro.discriminant.pile_guard import belonging
 from yoro.discriminant.readings import Layout
 from yoro.mappings.affine import AffineMapping
+from yoro.mappings.batches import Array
 
-Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
 Refit = Callable[[Rows], AffineMapping]  # the mapping of the labels in these rows alone
 

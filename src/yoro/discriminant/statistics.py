@@ -17,9 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from yoro import limits
 from yoro.errors import InputError, NonFiniteError, PrecisionWarning, StatisticsError, WidthError
-from yoro.mappings.batches import LabelledBatch, check_batch, class_codes, refuse_non_finite
-
-Array = NDArray[np.float64]
+from yoro.mappings.batches import Array, LabelledBatch, check_batch, class_codes, refuse_non_finite
 
 BLOCK = 1024  # responses that enter the scatter at once, unless there are many classes
 ROWS_A_CLASS = 8  # ... since each class of a block adds a row of its own

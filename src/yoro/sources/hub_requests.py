@@ -7,18 +7,9 @@ from collections.abc import Mapping
 from contextlib import suppress
 from http.client import HTTPException, HTTPResponse
 from typing import TypeAlias
+from urllib import request
 from urllib.error import HTTPError
 from urllib.parse import urljoin, urlsplit
-from urllib.request import (
-    HTTPDefaultErrorHandler,
-    HTTPErrorProcessor,
-    HTTPHandler,
-    HTTPSHandler,
-    OpenerDirector,
-    ProxyHandler,
-    Request,
-    UnknownHandler,
-)
 from urllib.response import addinfourl
 
 from yoro.environment import __version__
@@ -30,7 +21,11 @@ LOOPBACK = ("localhost", "127.0.0.1", "::1")
 MOVED = (301, 302, 303, 307, 308)
 REDIRECTS = 5
 TIMEOUT = 20.0  # seconds without a byte
-HANDLERS = (ProxyHandler, UnknownHandler, HTTPHandler, HTTPSHandler, HTTPDefaultErrorHandler, HTTPErrorProcessor)
+# HTTP and HTTPS, through the proxies of the environment, and no other scheme; redirects are errors.
+HANDLERS = (
+    *(request.ProxyHandler, request.UnknownHandler, request.HTTPHandler, request.HTTPSHandler),
+    *(request.HTTPDefaultErrorHandler, request.HTTPErrorProcessor),
+)
 
 
 class HubAwayError(SourceError):
@@ -52,11 +47,13 @@ def ask(method: str, url: str, what: str, *, headers: Mapping[str, str] | None =
     """The answer to a request; `stay` asks no other host, and takes a redirect that states a digest as the answer."""
     if os.environ.get("HF_HUB_OFFLINE", "").lower() in TRUE:
         raise HubAwayError(f"{what} would have to be downloaded, but HF_HUB_OFFLINE is set.")
-    opener = _opener()
+    opener = request.OpenerDirector()
+    for handler in HANDLERS:
+        opener.add_handler(handler())
     for _ in range(REDIRECTS):
         sent = {"User-Agent": f"yoro/{__version__}", "Accept-Encoding": "identity", **(headers or {}), **_token(url)}
         try:
-            found: HTTPResponse = opener.open(Request(url, method=method, headers=sent), timeout=TIMEOUT)
+            found: HTTPResponse = opener.open(request.Request(url, method=method, headers=sent), timeout=TIMEOUT)
             return found
         except HTTPError as error:
             error.close()  # its headers can still be read
@@ -78,14 +75,6 @@ def read_some(answer: HubAnswer, amount: int) -> bytes:
     with suppress(OSError, HTTPException):
         return answer.read(amount)
     return b""
-
-
-def _opener() -> OpenerDirector:
-    """HTTP and HTTPS, through the proxies of the environment, and no other scheme; redirects are errors."""
-    opener = OpenerDirector()
-    for handler in HANDLERS:
-        opener.add_handler(handler())
-    return opener
 
 
 def _redirected(url: str, location: str, what: str) -> str:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from yoro.errors import InputError, SourceError
+from yoro.errors import InputError, SourceError, explaining
 from yoro.sources.protocol import check_responses
 from yoro.sources.runtime import open_session, run_session
 
@@ -91,10 +91,8 @@ class TextEncoder:
     def _session(self) -> onnxruntime.InferenceSession:
         from safetensors.numpy import load_file
 
-        try:
+        with explaining(SourceError, f"The weights of {PACKAGE} cannot be read", "Reinstall it."):
             model = build_bert(load_file(self._folder / "model.safetensors"))
-        except Exception as error:  # safetensors raises errors of several kinds
-            raise SourceError(f"The weights of {PACKAGE} cannot be read: {error}. Reinstall it.") from error
         return open_session(model, None, PACKAGE)
 
 

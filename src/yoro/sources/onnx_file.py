@@ -13,12 +13,12 @@ import onnx
 from onnx import numpy_helper
 
 from yoro import limits
-from yoro.errors import InputError, SourceError, YoroError, one_line
+from yoro.errors import InputError, SourceError, explaining
 from yoro.sources.graph_builder import GraphInput, with_preprocessing
 from yoro.sources.layer_outputs import with_pooled_output
 from yoro.sources.names import SourceName, check_options, colour_option, parse_colour, parse_side, side_option
 from yoro.sources.protocol import IMAGENET_COLOURS, Colour, Identity, Images, Reading, Responses, check_responses
-from yoro.sources.runtime import GraphSource, first_line, open_session, run_session
+from yoro.sources.runtime import GraphSource, open_session, run_session
 
 OPTIONS = ("mean", "std", "side", "layout", "channels", "output")
 METADATA = ("yoro.side", "yoro.mean", "yoro.std", "yoro.licence")
@@ -113,12 +113,8 @@ def open_onnx(name: SourceName, read: Reading, threads: int | None) -> OnnxFileS
 def open_file(file: OnnxFile, name: SourceName, read: Reading, threads: int | None) -> OnnxFileSource:
     """Open an ONNX file; the name gives the options, and is recorded."""
     check_options(name, OPTIONS)
-    try:
+    with explaining(SourceError, f"{name.text!r} is not a usable ONNX graph"):
         return _open(file, name, read, threads)
-    except YoroError:
-        raise
-    except Exception as error:  # what protobuf, onnx and a graph that says odd things of itself can raise
-        raise SourceError(f"{name.text!r} is not a usable ONNX graph: {one_line(error)[:200]}") from error
 
 
 def _open(file: OnnxFile, name: SourceName, read: Reading, threads: int | None) -> OnnxFileSource:
@@ -161,7 +157,7 @@ def load_graph(file: OnnxFile, name: SourceName) -> tuple[onnx.ModelProto, str]:
         raise SourceError(
             f"{name.text!r}: {str(path)!r} has {path.stat().st_size:,} bytes, more than an ONNX file can have."
         )
-    try:
+    with explaining(SourceError, f"{name.text!r}: {str(path)!r} is not a readable ONNX file"):
         data = path.read_bytes()
         model = onnx.load_model_from_string(data)
         if not model.graph.node or not model.opset_import:
@@ -175,9 +171,7 @@ def load_graph(file: OnnxFile, name: SourceName) -> tuple[onnx.ModelProto, str]:
             if file.weights is not None:
                 _load_weights(tensor, file.weights)
             digest.update(tensor.raw_data)
-    except Exception as error:  # protobuf and onnx raise errors of many kinds
-        raise SourceError(f"{name.text!r}: {str(path)!r} is not a readable ONNX file: {first_line(error)}.") from error
-    return model, digest.hexdigest()
+        return model, digest.hexdigest()
 
 
 def external_tensors(model: onnx.ModelProto) -> list[onnx.TensorProto]:

@@ -23,7 +23,7 @@ from onnx import helper, numpy_helper
 from yoro import limits
 from yoro.discriminant.readings import unit_rows
 from yoro.environment import install
-from yoro.errors import InputError, SourceError, one_line
+from yoro.errors import SourceError, explaining
 from yoro.files.reading import read_bounded, read_json
 from yoro.sources.graph_builder import GraphBuilder, rename_output, set_output
 from yoro.sources.hub_onnx import CONFIG, TEXT, TOKENIZER, VISION
@@ -32,7 +32,7 @@ from yoro.sources.names import SourceName, check_options, layers_option, parse_n
 from yoro.sources.onnx_file import OnnxFile, OnnxFileSource, load_graph, open_file, open_onnx
 from yoro.sources.preprocessing_file import FILE, read_preprocessing
 from yoro.sources.protocol import IdentifiedSource, Identity, Images, Reading, Responses, check_responses
-from yoro.sources.runtime import first_line, open_session
+from yoro.sources.runtime import open_session
 
 if TYPE_CHECKING:
     import onnxruntime
@@ -149,10 +149,8 @@ class TextTower:
             key: np.array(given[key], helper.tensor_dtype_to_np_dtype(tensor.elem_type))
             for key, tensor in self._inputs.items()
         }
-        try:
+        with explaining(SourceError, f"{self._name!r}: {TEXT} failed on sentences"):
             vectors = self._session.run([self._output], feed)[0]
-        except Exception as error:  # ONNX Runtime's errors share no base but Exception
-            raise SourceError(f"{self._name!r}: {TEXT} failed on sentences: {first_line(error)}") from error
         return check_responses(vectors, len(full), None, self._name)[: len(tokens)]
 
     @cached_property
@@ -160,10 +158,8 @@ class TextTower:
         """The tokenizer, and the token that pads: its own, else that of the configuration, else the first."""
         from tokenizers import Tokenizer
 
-        try:
+        with explaining(SourceError, f"{self._name!r}: {TOKENIZER} cannot be read"):
             tokenizer = Tokenizer.from_str(read_tokenizer(self._folder).decode())
-        except Exception as error:  # what tokenizers raises has no base but Exception
-            raise SourceError(f"{self._name!r}: {TOKENIZER} cannot be read: {one_line(error)[:200]}") from error
         said = (tokenizer.padding or {}).get("pad_id", _part(self._config, "text_config").get("pad_token_id"))
         tokenizer.no_truncation()
         tokenizer.no_padding()
@@ -193,12 +189,8 @@ def open_pair(folder: Path, name: SourceName, read: Reading, threads: int | None
             f"{name.text!r} is a folder without {', '.join(missing)}. An image-text model is a folder with {VISION}, "
             f"{TEXT} (or both in onnx/), {TOKENIZER}, {FILE} and {CONFIG}; of any other network, name the ONNX file."
         )
-    try:
+    with explaining(SourceError, f"{name.text!r} is not a usable image-text model"):
         return _read_pair(folder, graphs, name, read, threads)
-    except (SourceError, InputError):
-        raise
-    except Exception as error:  # what protobuf, onnx and files that say odd things of themselves can raise
-        raise SourceError(f"{name.text!r} is not a usable image-text model: {one_line(error)[:200]}") from error
 
 
 def _read_pair(

@@ -16,8 +16,8 @@ from fastapi.staticfiles import StaticFiles
 
 from yoro.errors import InputError
 from yoro.http.errors import handle_errors
-from yoro.http.files import add_file
 from yoro.http.guard import PAGE_HEADERS, Access, Guard, Log
+from yoro.http.server import add_file
 from yoro.http.settings import ServeSettings
 from yoro.model.onnx_export import checked_export
 from yoro.reports.evaluation import evaluation_report, fit_report

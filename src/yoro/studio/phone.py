@@ -25,9 +25,8 @@ from markupsafe import Markup
 
 from yoro.errors import InputError
 from yoro.http.errors import handle_errors
-from yoro.http.files import add_file
 from yoro.http.guard import PAGE_HEADERS, Access, Guard, Log
-from yoro.http.server import listen
+from yoro.http.server import add_file, listen
 from yoro.http.settings import ServeSettings
 from yoro.reports.page import render
 from yoro.studio.workspace import Workspace

@@ -14,7 +14,7 @@ from yoro.research.bench.results import Results
 from yoro.research.bench.run_forecast import count_images, forecast, forecast_lines, guessed_rate, measured_speeds
 from yoro.research.bench.runner import RunSettings, run_plan
 from yoro.research.bench.speed_probe import Speed, measure
-from yoro.sources.availability import why_unavailable
+from yoro.sources.open import why_unavailable
 
 CONFIGS = Path(__file__).parents[3] / "configs"
 

@@ -24,8 +24,8 @@ from yoro.research.bench.plan import Plan
 from yoro.research.bench.results import PlanEntry, Results
 from yoro.research.bench.runner import duration_text
 from yoro.research.bench.speed_probe import Speed
-from yoro.sources.availability import why_unavailable
 from yoro.sources.names import network_name
+from yoro.sources.open import why_unavailable
 
 State = Literal["finished", "to run", "data changed", "no data", "no source"]
 STATES: tuple[State, ...] = get_args(State)
