@@ -39,15 +39,15 @@ def start(method, both, count=12, *, epochs=8, rate=1.0, banks=None, settings=No
     """A method ready to run, its training images, and the notes; without augmentation, so that few epochs tell."""
     from yoro.refining.images import LabelledImages
     from yoro.research.baselines.clip import ClipSettings, clip_geometry, clip_prompt, clip_recipe, clip_training
-    from yoro.research.baselines.published import Granularity
+    from yoro.research.baselines.published import ClipOptions
 
     texts, twin = both
-    numbers = settings or {"granularity": Granularity(levels=1, crops=2)}
-    prompt = clip_prompt(method, twin, None, numbers.get("configuration"))
+    options = ClipOptions(**(settings or {"levels": 1, "crops": 2}), epochs=epochs)
+    prompt = clip_prompt(method, twin, options)
     train = LabelledImages(photo_examples(count), CLASSES, clip_geometry(prompt, twin))
-    recipe = clip_recipe(method, epochs=epochs)
+    recipe = clip_recipe(method, options)
     rates = {"learning_rate": rate, "head_learning_rate": rate if method == "autovp" else recipe.head_learning_rate}
     recipe = replace(recipe, **{"batch_size": 16, "augmentation": None, **rates, **changes})
-    chosen = ClipSettings(method, BANKS.get(method, ()) if banks is None else banks, **numbers)
+    chosen = ClipSettings(method, BANKS.get(method, ()) if banks is None else banks, options=options)
     training, notes = clip_training(chosen, texts, twin, train, recipe)
     return training, train, notes

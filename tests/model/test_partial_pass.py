@@ -168,6 +168,8 @@ def test_classes_that_vanish_with_a_lost_part_are_named(tmp_path):
     said = missing_shares(merged([shards[0], shards[1], shards[3]]))
     assert said == ["1 of 4 parts of the same data is missing: 3. Without it these classes have no image: 'c'."]
     assert told_parts(merged([shards[0], shards[3]])) == "1, 4 of 4"
+    with pytest.raises(InputError, match=r"data for 1 class;.* 3 of 4 parts .* are missing: 2, 3, 4\. .*'b', 'c', 'd'"):
+        solve_shards([shards[0]], None, "empirical")
     assert told_parts(gather_shard(tmp_path / "z.npz", FitSettings(), **SUMS).shard) == "1"
 
 

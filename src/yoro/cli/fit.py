@@ -76,11 +76,14 @@ def fit(
     with resumable(unfinished), output.spoken_warnings():
         outcome = run_fit(found, val, settings, taken.unlabelled)
     left_out = finish(outcome, called(data) or str(taken.classes), out, output, taken, replace=settings.resume)
-    remove_folder(unfinished)
+    left = None
     if settings.cluster.ray_storage is not None:
-        from yoro.cluster.storage import Storage
+        from yoro.cluster.engine import left_in_storage
 
-        Storage(settings.cluster.ray_storage).clear()
+        left = left_in_storage(settings.cluster.ray_storage, unfinished)
+    remove_folder(unfinished)
+    if left is not None:
+        left.discard()
     if output.as_json:
         print_json(summary(outcome, left_out))
     tell_skipped(outcome.skipped)

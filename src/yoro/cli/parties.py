@@ -204,6 +204,7 @@ def show(folder: Folder, /) -> None:
         print_text(f"{party:<{width}}  {key}  {', '.join(done)}".rstrip())
     if len(keys) == len(session.agreement.parties):
         print_text("Compare the fingerprints with the other parties over another channel, such as the telephone.")
+    print_text(_next_step(session, lost))
 
 
 def _tell_two(agreement: Agreement, output: QuietOption) -> None:
@@ -223,6 +224,19 @@ def _next(session: Session, what: str, parties: Sequence[str] | None = None) -> 
     missing = sorted(set(wanted) - set(session.have(what)))
     have = "has" if len(missing) == 1 else "have"
     return f"Next, when {', '.join(missing)} {have} {what} too" if missing else "Next"
+
+
+def _next_step(session: Session, lost: set[str]) -> str:
+    """What is to be done next, and by whom."""
+    there = [party for party in session.agreement.parties if party not in lost]
+    for what, words in (
+        ("public", "join {0} --party NAME --key NAME.key"),
+        ("masked", "mask {0} DATA --key NAME.key"),
+        ("confirmed", "confirm {0} --key NAME.key"),
+    ):
+        if waited := [party for party in there if party not in session.have(what)]:
+            return f"Next, {', '.join(waited)}: yoro parties {words.format(session.folder)}"
+    return f"Next, anyone: yoro parties sum {session.folder} --out TOTAL.stats"
 
 
 def _read_by(like: Path | None, pipeline: PipelineOptions) -> tuple[Origin, Layout]:
@@ -263,7 +277,10 @@ def _read(agreement: Agreement, data: object, settings: FitSettings, moved: Move
     mine = passed.shard.origin
     odd = difference(origin.identity(), mine.identity())
     if odd or (origin.images and not mine.images and mine.identity() is None):
-        raise InputError(f"The data are not read as agreed: {odd or 'their origin is unknown'}.")
+        raise InputError(
+            f"The data are not read as agreed: {odd or 'their origin is unknown'}. Give the images, or sums of them "
+            "made with the options of the agreement."
+        )
     return passed
 
 

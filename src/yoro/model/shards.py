@@ -228,7 +228,11 @@ def solve_shards(shards: Sequence[Shard], rule: str | float | None, prior: str, 
     if whole.facts:
         more[FACTS] = whole.facts
     verb = Verb("merge", gathered.images, tuple(before), more)
-    return Merged(solve(gathered, settings, origin, verb=verb), tuple(notes))
+    try:
+        return Merged(solve(gathered, settings, origin, verb=verb), tuple(notes))
+    except InputError as error:
+        error.args = (" ".join([str(error), *missing_shares(whole)]),)
+        raise
 
 
 def _with_views(origin: Origin, layout: Layout, views: int) -> Origin:

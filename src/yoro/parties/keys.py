@@ -139,6 +139,8 @@ def write_secret(secret: PrivateKeys, path: Path) -> None:
 
 def read_secret(path: Path, agreement: Agreement) -> PrivateKeys:
     """The private keys in a file, which must belong to this agreement."""
+    if not path.exists():
+        raise StoreError(f"{path} does not exist. `yoro parties join FOLDER --party NAME --key {path}` makes it.")
     table = read_table(path, SECRET, FORMAT, limits.AGREEMENT_BYTES)
     with refuse_damaged(path):
         exchange, signing, seed = (parse_key(table[key]) for key in ("exchange", "signing", "seed"))

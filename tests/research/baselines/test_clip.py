@@ -70,12 +70,10 @@ def test_each_method_runs_through_the_embedded_source(method, conse, socket_disa
 
 
 def test_every_method_has_its_published_number_of_values(conse):
-    from yoro.research.baselines.published import Granularity
-
     counts = {"vp": 69_840, "blm": 69_840, "ar": 39_936, "attrvr": 39_936, "autovp": 39_936, "dvp-cls": 119_808}
     for method, count in counts.items():
         assert start(method, conse, count=1)[0].prompt.n_values == count
-    settings = {"granularity": Granularity(levels=1, scales=1)}
+    settings = {"levels": 1, "scales": 1}
     assert start("dga", conse, count=1, settings=settings)[0].prompt.n_values == 3 * 39_936
 
 
@@ -132,7 +130,6 @@ def test_training_equals_torch_sgd_under_a_cosine_of_every_step(clip, monkeypatc
 def test_a_stopped_training_goes_on_to_the_same_end(method, clip, tmp_path):
     from yoro.data.geometry import Augmentation
     from yoro.refining.checkpoint import TrainingCheckpoint
-    from yoro.research.baselines.published import Granularity
 
     def stop(records, chosen):
         if records[-1].epoch == 1:
@@ -140,7 +137,7 @@ def test_a_stopped_training_goes_on_to_the_same_end(method, clip, tmp_path):
 
     options = {"count": 4, "epochs": 3, "rate": 0.1, "augmentation": Augmentation()}
     if method == "dga":
-        options |= {"banks": ONE_BANK, "settings": {"granularity": Granularity(levels=2, crops=2)}}
+        options |= {"banks": ONE_BANK, "settings": {"levels": 2, "crops": 2}}
     whole, train, _ = start(method, clip, **options)
     straight = whole.run(train, train)
     place = TrainingCheckpoint(tmp_path / "part", "this training")
@@ -241,9 +238,8 @@ def test_autovps_trained_resize_is_bilinear_about_the_centre_within_a_frame(scal
 
 def test_autovps_factor_is_trained_with_clipped_gradients_within_its_bounds_and_comes_back(clip, monkeypatch, tmp_path):
     from yoro.refining.checkpoint import TrainingCheckpoint
-    from yoro.research.baselines.published import Configuration
 
-    settings = {"configuration": Configuration(0.5, "trained")}
+    settings = {"scale": 0.5, "resize": "trained"}
     options = {"count": 2, "epochs": 2, "rate": 30.0, "momentum": 0.0, "settings": settings}
     monkeypatch.setattr("yoro.refining.loop.is_best", lambda *_: True)
     training, train, _ = start("autovp", clip, **options)
@@ -267,9 +263,8 @@ def test_autovps_factor_is_trained_with_clipped_gradients_within_its_bounds_and_
 
 def test_autovps_frequency_mapping_takes_the_mean_of_several_texts(clip):
     from yoro.mappings.cooccurrence import CoOccurrence, frequency_mapping
-    from yoro.research.baselines.published import Configuration
 
-    settings = {"configuration": Configuration(mapping="frequency", sources=5)}
+    settings = {"mapping": "frequency", "sources": 5}
     training, train, _ = start("autovp", clip, count=3, epochs=1, settings=settings)
     first = training.head.mapping.weights
     assert (np.count_nonzero(first, axis=0) == 5).all()
@@ -335,10 +330,11 @@ def test_texts_and_images_of_different_sources_are_refused(clip, conse):
 
 def test_widths_are_in_pixels_of_224():
     from yoro.research.baselines.clip import clip_prompt
+    from yoro.research.baselines.published import ClipOptions
 
     class Source:
         side, mean, std = 112, (0.5, 0.5, 0.5), (0.5, 0.5, 0.5)
 
-    sides = [clip_prompt("ar", Source, width).image_side for width in (None, 16, 48)]
+    sides = [clip_prompt("ar", Source, ClipOptions(width=width)).image_side for width in (None, 16, 48)]
     assert sides == [80, 96, 64]  # 16 pixels, of whatever canvas, are the default
-    assert [clip_prompt("vp", Source, width).pad for width in (None, 30, 16)] == [15, 15, 8]
+    assert [clip_prompt("vp", Source, ClipOptions(width=width)).pad for width in (None, 30, 16)] == [15, 15, 8]

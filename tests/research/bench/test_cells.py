@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from yoro.errors import InputError
+from yoro.research.baselines.published import ClipOptions
 from yoro.research.bench.cells import EDITION, BenchCell, CellInputs
-from yoro.research.bench.methods.bench_methods import METHODS, ClipOptions, FewPassOptions, LabelMappingOptions
+from yoro.research.bench.methods.bench_methods import METHODS, FewPassOptions, LabelMappingOptions
 
 TEXTS = st.text(max_size=5)
 CELL = st.builds(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import cast
 
@@ -35,6 +35,7 @@ from yoro.research.baselines.clip_heads import (
 from yoro.research.baselines.dga import GranularHead, GranularPrompts, super_classes
 from yoro.research.baselines.dvp import caused, clustered, dvp_head
 from yoro.research.baselines.label_mappings import baseline_head
+from yoro.research.baselines.published import ClipOptions
 from yoro.sources.protocol import DualEncoder
 from yoro.sources.torch.gradients import DifferentiableSource, Twin
 from yoro.text.settings import EACH, Attributes
@@ -47,11 +48,12 @@ STRONG = Augmentation(scale=(0.08, 1.0), ratio=(3 / 4, 4 / 3), shorter_first=Tru
 WATERMARKED = ("vp", "blm", "blm+")
 UNAUGMENTED = ("blm", "blm+", "autovp")  # as in their public code
 SEVERAL = "dvp-cls", "dvp-cse"
+PUBLISHED = ClipOptions()
 
 
 @dataclass(frozen=True)
 class ClipSettings:
-    """A method, the sentences that it is given, and its numbers as published.
+    """A method, the sentences that it is given, and its numbers.
 
     Banks are attribute sentences, as `make_bank` takes them: describing ones (DVP-cls), describing and distinguishing
     ones (AttrVR, DGA), one bank for each prompt (DVP-cse); none for the others. Without any, where one bank is
@@ -61,14 +63,9 @@ class ClipSettings:
     method: str
     banks: Sequence[Attributes] = ()
     sentences: int = EACH  # a class
-    nearest: int = published.NEAREST  # sentences that count for an image
-    alpha: float = published.ALPHA  # weight of the first bank
-    prompts: int = published.PROMPTS  # of the clustered DVP
-    granularity: published.Granularity = field(default_factory=published.Granularity)  # of DGA
     bank_seed: int = 0  # by which sentences are drawn, apart from the seed of the training
     templates: tuple[str, ...] = SOURCE_TEMPLATES  # of BLM and AutoVP; published with ImageNet's 80 after the first
-    width: int | None = None  # of frame or watermark, in pixels of 224; None is that of the public code
-    configuration: published.Configuration = field(default_factory=published.Configuration)  # of AutoVP
+    options: ClipOptions = PUBLISHED
 
 
 @dataclass(frozen=True)
@@ -82,6 +79,10 @@ class _ClipTask:
     train: LabelledImages
     banks: list[Vectors]
     seed: int
+
+    @property
+    def options(self) -> ClipOptions:
+        return self.settings.options
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -108,51 +109,50 @@ _Parts = tuple[VisualPrompt, DifferentiableSource, TrainingHead]
 
 
 def clip_recipe(
-    method: str, *, epochs: int = published.EPOCHS, shots: int | None = None, flip: bool = True, seed: int = 0
+    method: str, options: ClipOptions = PUBLISHED, *, shots: int | None = None, flip: bool = True, seed: int = 0
 ) -> Recipe:
-    """The published recipe: SGD 40 with momentum 0.9, a cosine that falls with every step, fp32.
+    """The published recipe with these options: SGD 40 with momentum 0.9, a cosine that falls with every step, fp32.
 
     Batches are of 64, of 16 for one shot. DVP counts an epoch that trains nothing among its epochs; its cosine begins
     after that one and is laid out for all.
     """
     published.check_method(method, published.CLIP_METHODS)
     idle = method in SEVERAL  # the first epoch
+    again = method == "autovp" and options.again
     return Recipe(
-        epochs=max(0, epochs - 1) if idle else epochs,
-        schedule_epochs=max(1, epochs) if idle else None,
+        epochs=max(0, options.epochs - 1) if idle else options.epochs,
+        schedule_epochs=max(1, options.epochs) if idle else None,
         batch_size=BATCH_ONE_SHOT if shots == 1 else BATCH,
         optimiser="sgd",
-        learning_rate=published.CLIP_RATE,
-        head_learning_rate=published.PROJECTION_RATE if method == "dga" else published.CLIP_RATE,
+        learning_rate=options.learning_rate,
+        head_learning_rate=options.projection_rate if method == "dga" else options.learning_rate,
+        weight_decay=options.weight_decay,
         schedule="cosine",
         augmentation=None if method in UNAUGMENTED else replace(STRONG, flip=flip),
         head_clip=CLIP if method == "autovp" else None,
         clip_scaled=method == "autovp",
         whole_batches=method == "dga",
-        mapping_pass=method in ("blm", "blm+"),
+        mapping_pass=again or method in ("blm", "blm+"),
+        mixed_precision=options.mixed_precision,
+        epoch_zero=options.select != "test",
         seed=seed,
     )
 
 
-def clip_prompt(
-    method: str,
-    source: DifferentiableSource,
-    width: int | None = None,
-    configuration: published.Configuration | None = None,
-) -> Prompt:
+def clip_prompt(method: str, source: DifferentiableSource, options: ClipOptions = PUBLISHED) -> Prompt:
     """The prompt that a method starts from: a watermark of 30 pixels of 224, or 16 pixels around a smaller image.
 
-    Another `width` is also in pixels of 224. AutoVP's configuration decides on the size of its image, unless it is that
+    Another width is also in pixels of 224. AutoVP's configuration decides on the size of its image, unless it is that
     of the paper's table of times.
     """
     published.check_method(method, published.CLIP_METHODS)
     made = partial(make_prompt, side=source.side, mean=source.mean, std=source.std)
-    pixels = None if width is None else max(1, round(width * source.side / CANVAS))
+    pixels = None if options.width is None else max(1, round(options.width * source.side / CANVAS))
     if method in WATERMARKED:
         pad = max(1, round(WATERMARK * source.side)) if pixels is None else pixels
         return made("watermark", pad=pad)
-    if method == "autovp" and configuration and (configuration.scale, configuration.resize) != (1.5, "fixed"):
-        return made("padding", image_side=configuration.image_side(source.side))
+    if method == "autovp" and (options.scale, options.resize) != (PUBLISHED.scale, PUBLISHED.resize):
+        return made("padding", image_side=options.image_side(source.side))
     return made("padding", image_side=pixels and source.side - 2 * pixels)
 
 
@@ -171,14 +171,14 @@ def clip_training(
     train : images in the geometry of the method's prompt.
     """
     method = settings.method
-    prompt = clip_prompt(method, source, settings.width, settings.configuration)
+    prompt = clip_prompt(method, source, settings.options)
     _check_match(texts, source, train, prompt)
     banks, notes = _banks(settings, texts, train.classes)
     prompts, responding, head = BUILDERS[method](_ClipTask(settings, texts, source, prompt, train, banks, recipe.seed))
     training = PromptTraining(prompts, responding, head, recipe)
     if isinstance(head, MappingHead) and method not in ("vp", "ar"):
         training.gather(train)  # of DVP the published epoch that trains nothing
-        if method == "autovp" and not settings.configuration.again:
+        if method == "autovp" and not settings.options.again:
             head.freeze()
     return training, notes
 
@@ -189,18 +189,18 @@ def _labels(task: _ClipTask) -> _Parts:
 
 
 def _attributes(task: _ClipTask) -> _Parts:
-    alpha, nearest = task.settings.alpha, task.settings.nearest
+    alpha, nearest = task.options.alpha, task.options.nearest
     head = AttributeHead(task.banks, task.classes, task.scale, alpha=alpha, nearest=nearest, device=task.device)
     return task.trainable(), task.source, head
 
 
 def _routed(task: _ClipTask) -> _Parts:
     if task.settings.method == "dvp-cls":
-        sentences = clustered(task.banks[0], task.classes, task.scale, task.settings.prompts)
+        sentences = clustered(task.banks[0], task.classes, task.scale, task.options.prompts)
     else:
         sentences = caused(task.banks, task.classes, task.scale)
     prompts = PromptSet([task.trainable() for _ in range(sentences.prompts)])
-    return prompts, task.source, dvp_head(sentences, nearest=task.settings.nearest, device=task.device)
+    return prompts, task.source, dvp_head(sentences, nearest=task.options.nearest, device=task.device)
 
 
 def _bayesian(task: _ClipTask) -> _Parts:
@@ -209,7 +209,7 @@ def _bayesian(task: _ClipTask) -> _Parts:
 
 
 def _autovp(task: _ClipTask) -> _Parts:
-    source, chosen = task.similarities(), task.settings.configuration
+    source, chosen = task.similarities(), task.options
     prompt = RawPadding(task.prompt, task.device)
     if chosen.resize == "trained":
         prompt = ResizedPadding(task.prompt, chosen.scale, task.device)
@@ -219,10 +219,9 @@ def _autovp(task: _ClipTask) -> _Parts:
 
 
 def _dga(task: _ClipTask) -> _Parts:
-    granularity = task.settings.granularity
-    tree = super_classes(_prototypes(task), granularity.levels)
-    prompts = GranularPrompts(task.prompt, granularity, seed=task.seed, device=task.device)
-    head = GranularHead(task.banks, tree, task.classes, task.scale, granularity, device=task.device)
+    tree = super_classes(_prototypes(task), task.options.levels)
+    prompts = GranularPrompts(task.prompt, task.options, seed=task.seed, device=task.device)
+    head = GranularHead(task.banks, tree, task.classes, task.scale, task.options, device=task.device)
     return prompts, task.source, head
 
 

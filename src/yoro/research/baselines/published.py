@@ -76,6 +76,44 @@ class Configuration:
         return side if self.resize == "trained" else min(int(side * self.scale), canvas - 1)
 
 
+@dataclass(frozen=True)
+class ClipOptions(Granularity, Configuration):
+    """A published reprogramming method for image-text models; the defaults are the published ones.
+
+    prompts : of the clustered DVP.
+    width : of the frame or watermark, in pixels of 224; None is that of the public code: 30 for VP, 16 for AR.
+    weight_decay, search : of AutoVP; with `search` its configuration, rate and decay are those that are the best on the
+    training images after a few epochs.
+    """
+
+    epochs: int = EPOCHS
+    select: str = "validation"
+    nearest: int = NEAREST
+    alpha: float = ALPHA
+    prompts: int = PROMPTS
+    projection_rate: float = PROJECTION_RATE
+    learning_rate: float = CLIP_RATE
+    width: int | None = None
+    mixed_precision: bool = False
+    weight_decay: float = 0.0
+    search: bool = False
+
+    def __post_init__(self) -> None:
+        check_training(self.epochs, None, self.select)
+        Granularity.__post_init__(self)
+        Configuration.__post_init__(self)
+
+
+def check_training(epochs: int, batch_size: int | None, select: str = "validation") -> None:
+    """Raise if an option of a training is out of range."""
+    if not isinstance(epochs, int) or epochs < 0:
+        raise InputError(f"epochs is {epochs!r}; expected a whole number of at least 0.")
+    if batch_size is not None and (not isinstance(batch_size, int) or batch_size < 1):
+        raise InputError(f"batch_size is {batch_size!r}; expected a whole number of at least 1.")
+    if select not in ("validation", "test"):
+        raise InputError(f"select is {select!r}; expected 'validation', or 'test' as in the published numbers.")
+
+
 def search_space(dataset: str) -> tuple[list[dict[str, object]], list[dict[str, object]]]:
     """The options of AutoVP's search on a dataset, those of image and mapping, then those of the optimiser."""
     mappings: list[dict[str, object]] = [{"mapping": "full"}]

@@ -13,6 +13,7 @@ from yoro.data.examples import listed
 from yoro.errors import InputError
 from yoro.model.pipeline import Pipeline, make_pipeline
 from yoro.model.settings import PipelineSettings
+from yoro.research.baselines.published import ClipOptions
 from yoro.research.bench.cells import BenchCell, digest_of
 from yoro.research.bench.context import Origin
 from yoro.research.bench.datasets.attribute_files import find_bank, find_index, template_places
@@ -28,7 +29,7 @@ from yoro.research.bench.datasets.drawing import (
     with_whole_validation,
 )
 from yoro.research.bench.datasets.manifest import Manifest, take_manifest
-from yoro.research.bench.methods.bench_methods import ClipOptions, find_method
+from yoro.research.bench.methods.bench_methods import find_method
 from yoro.research.bench.plan import Plan
 from yoro.research.bench.results import Results
 from yoro.text.banks import BUILT_IN

@@ -146,89 +146,54 @@ def read_plan(path: str | Path, variant: str = VARIANTS[0], *, fall_back: bool =
 
 def make_plan(content: Mapping[str, object], variant: str = VARIANTS[0]) -> Plan:
     """The plan of parsed TOML; the tables [as.VARIANT.NAME] change those of single methods."""
-    _known(content, TOP, "key of a plan")
+    shared = {key: value for key, value in content.items() if key in SHARED}
+    top = _checked({key: content[key] for key in content if key not in shared}, TOP, "", needed=("title", "settings"))
+    given, variants = top.get("method", {}), top.get("as", {})
     _known([variant], VARIANTS, "variant")
-    variants = _checked(content.get("as", {}), _is_tables, "[as]", "tables [as.published.NAME] of options")
     _known(variants, VARIANTS[1:], "variant")
     if variant != VARIANTS[0] and variant not in variants:
         raise InputError(f"This plan has no variant {variant!r}; add [as.{variant}.NAME] tables, or leave out --as.")
-    given = _checked(content.get("method", {}), _is_tables, "[method]", "a table [method.NAME] of options")
     for name, tables in variants.items():
-        _checked(tables, _is_tables, f"[as.{name}]", "a table of options per method")
         _known(tables, tuple(given), f"method in [as.{name}]")
     defined = {name: table | variants.get(variant, {}).get(name, {}) for name, table in given.items()}
-    settings = _checked(
-        content.get("settings"), lambda v: isinstance(v, list) and v, "settings", "[[settings]] tables, at least one"
-    )
-    made = tuple(_setting(given, content, i) for i, given in enumerate(settings))
-    _refuse_twice([setting.name for setting in made], "setting")
-    names = tuple(dict.fromkeys(name for setting in made for name in setting.methods))
-    uses = {name: _use(name, defined.get(name, {})) for name in names}
+    settings = tuple(_setting(table, shared, i) for i, table in enumerate(top["settings"]))
+    _refuse_twice([setting.name for setting in settings], "setting")
+    names = tuple(dict.fromkeys(name for setting in settings for name in setting.methods))
     for name in defined:
-        if name not in uses:
+        if name not in names:
             raise InputError(f"[method.{name}] is not used by any setting. {did_you_mean(name, names)}")
+    uses = {name: _use(name, defined.get(name, {})) for name in names}
+    lists: dict[str, Any] = {key: tuple(top[key]) for key in ("show", "paper") if key in top}
+    others = {key: top[key] for key in ("about", "baseline", "data", "purpose") if key in top}
     told = "" if variant == VARIANTS[0] else f" (as {variant})"
-    return Plan(
-        _text(content.get("title"), "title") + told,
-        made,
-        uses,
-        _known(_strings(content.get("show", list(Plan.show)), "show"), SHOWN, "table or figure"),
-        _checked(content.get("about", Plan.about), lambda v: isinstance(v, str), "about", "text"),
-        _known(_strings(content.get("paper", []), "paper"), published_tables(), "table of the paper"),
-        _text(content.get("baseline", Plan.baseline), "baseline"),
-        _checked(content.get("data", {}), _is_places, "[data]", "the folder of each dataset, by its name"),
-        _known([_text(content.get("purpose", Plan.purpose), "purpose")], PURPOSES, "purpose")[0],
-    )
+    return Plan(top["title"] + told, settings, uses, **lists, **others)
 
 
-def _setting(given: object, top: Mapping[str, object], number: int) -> Setting:
-    _known(_checked(given, _is_table, f"setting {number}", "a [[settings]] table"), SETTING, f"key of setting {number}")
-    whole: dict[str, Any] = {key: value for key, value in top.items() if key in SHARED} | given  # type: ignore[operator]
-    name = _text(whole.get("name"), f"name of setting {number}")
-    datasets, methods = (_strings(whole.get(what), f"{what} of {name}") for what in ("datasets", "methods"))
-    seeds = _checked(whole.get("seeds", [0, 1, 2]), _is_seeds, f"seeds of {name}", "a list of integers from 0")
-    for what, values in (("dataset", datasets), ("method", methods), ("seed", seeds)):
-        if not values:
+def _setting(given: object, shared: Mapping[str, object], number: int) -> Setting:
+    if not isinstance(given, dict):
+        raise InputError(f"setting {number} is {given!r}; expected a [[settings]] table.")
+    place, needed = given.get("name", f"setting {number}"), ("name", "source", "datasets", "methods")
+    whole = {"seeds": [0, 1, 2], **_checked({**shared, **given}, SETTING, f" of {place}", needed=needed)}
+    name, inputs = whole["name"], {key: whole[key] for key in INPUTS if key in whole}
+    for what in ("dataset", "method", "seed"):
+        if not whole[f"{what}s"]:
             raise InputError(f"Setting {name!r} has no {what}.")
-        _refuse_twice(values, what)
-    return Setting(
-        name,
-        _text(whole.get("title", name), f"title of {name}"),
-        _text(whole.get("source"), f"source of {name}"),
-        _prompt(whole.get("prompt", "watermark"), name),
-        tuple(datasets),
-        tuple(methods),
-        tuple(seeds),
-        _inputs(whole, name),
-    )
+        _refuse_twice(whole[f"{what}s"], what)
+    if "limit" in inputs:
+        inputs["limit"] = ",".join(f"{part}={inputs['limit'][part]}" for part in SPLITS if part in inputs["limit"])
+    if "frame" in inputs:
+        inputs["frame"] = str(inputs["frame"])
+    title, prompt = whole.get("title", name), whole.get("prompt", "watermark")
+    datasets, methods, seeds = (tuple(whole[key]) for key in ("datasets", "methods", "seeds"))
+    return Setting(name, title, whole["source"], prompt, datasets, methods, seeds, CellInputs(**inputs))
 
 
-def _prompt(value: object, name: str) -> str:
-    return _known([_text(value, f"prompt of {name}")], PROMPTS, "prompt")[0]
-
-
-def _inputs(given: Mapping[str, object], name: str) -> CellInputs:
-    chosen: dict[str, Any] = {}
-    for key, (sound, expected) in KINDS.items():
-        if key in given:
-            chosen[key] = _checked(given[key], sound, f"{key} of {name}", expected)
-    limit = chosen.get("limit", {})
-    chosen["limit"] = ",".join(f"{part}={limit[part]}" for part in SPLITS if part in limit)
-    if "frame" in chosen:
-        chosen["frame"] = str(chosen["frame"])
-    return CellInputs(**chosen)
-
-
-def _use(name: str, given: object) -> Use:
-    table = _checked(given, _is_table, f"[method.{name}]", "a table of options")
-    method = find_method(_text(table.get("use", name), f"use of {name}"))
-    options = {key: value for key, value in table.items() if key not in METHOD}
-    overrides = _checked(table.get("for", {}), _is_tables, f"[method.{name}.for]", "a table of options per dataset")
-    title = _text(table.get("title", name), f"title of {name}")
-    attributes = None if table.get("attributes") is None else str(table["attributes"])
-    prompt = _prompt(table["prompt"], name) if "prompt" in table else None
-    counterpart = _known([_text(table.get("counterpart", Use.counterpart), name)], COUNTERPARTS, "counterpart")[0]
-    use = Use(name, method.name, title, options, overrides, attributes, prompt, counterpart)
+def _use(name: str, given: Mapping[str, Any]) -> Use:
+    table = _checked({key: given[key] for key in METHOD if key in given}, METHOD, f" of {name}")
+    options = {key: value for key, value in given.items() if key not in METHOD}
+    method, overrides = find_method(table.get("use", name)), table.get("for", {})
+    others = {key: table[key] for key in ("attributes", "prompt", "counterpart") if key in table}
+    use = Use(name, method.name, table.get("title", name), options, overrides, **others)
     for dataset in ("", *overrides):
         try:
             use.options_for(dataset)
@@ -237,31 +202,23 @@ def _use(name: str, given: object) -> Use:
     return use
 
 
-Check = Callable[[Any], object]  # whether a value is valid
+def _checked(given: Mapping[str, object], keys: Sequence[str], of: str, needed: Sequence[str] = ()) -> dict[str, Any]:
+    """A table whose keys and values are all valid, or an error on the first that is not; `of` says whose it is."""
+    _known(given, keys, f"key{of or ' of a plan'}")
+    for key in (*needed, *given):
+        value, (sound, expected) = given.get(key), KINDS[key]
+        if not sound(value):
+            raise InputError(f"{key}{of} is {'missing' if value is None else repr(value)}; expected {expected}.")
+        if key in WORDS:
+            _known([value] if isinstance(value, str) else value, *WORDS[key]())  # type: ignore[arg-type]
+    return dict(given)
 
 
-def _checked(value: object, sound: Check, what: str, expected: str) -> Any:
-    """The value if it is valid, else an error that shows it and says what was expected."""
-    if not sound(value):
-        raise InputError(f"{what} is {'missing' if value is None else repr(value)}; expected {expected}.")
-    return value
-
-
-def _text(value: object, what: str) -> str:
-    return str(_checked(value, lambda v: isinstance(v, str) and v, what, "text"))
-
-
-def _strings(value: object, what: str) -> list[str]:
-    sound: Check = lambda v: isinstance(v, list) and all(isinstance(item, str) and item for item in v)  # noqa: E731
-    return list(_checked(value, sound, what, "a list of names"))
-
-
-def _known(words: Iterable[str], known: Sequence[str], what: str) -> tuple[str, ...]:
-    """The words, or an error about the first that is unknown."""
+def _known(words: Iterable[str], known: Sequence[str], what: str) -> None:
+    """Raise for the first of the words that is unknown."""
     for word in words:
         if word not in known:
             raise InputError(f"Unknown {what} {word!r}. {did_you_mean(word, known)}")
-    return tuple(words)
 
 
 def _refuse_twice(values: Sequence[object], what: str) -> None:
@@ -270,20 +227,16 @@ def _refuse_twice(values: Sequence[object], what: str) -> None:
         raise InputError(f"The {what} {twice[0]!r} is listed twice.")
 
 
-def _is_table(value: object) -> bool:
-    return isinstance(value, dict)
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and bool(value)
+
+
+def _is_names(value: object) -> bool:
+    return isinstance(value, list) and all(map(_is_text, value))
 
 
 def _is_tables(value: object) -> bool:
-    return isinstance(value, dict) and all(map(_is_table, value.values()))
-
-
-def _is_places(value: object) -> bool:
-    return isinstance(value, dict) and all(isinstance(place, str) for place in value.values())
-
-
-def _is_seeds(value: object) -> bool:
-    return isinstance(value, list) and all(type(seed) is int and seed >= 0 for seed in value)
+    return isinstance(value, dict) and all(isinstance(table, dict) for table in value.values())
 
 
 def _is_count(value: object) -> bool:
@@ -294,7 +247,29 @@ def _is_limit(value: object) -> bool:
     return isinstance(value, dict) and all(part in SPLITS and _is_count(count) for part, count in value.items())
 
 
-KINDS: dict[str, tuple[Check, str]] = {
+TEXT, NAMES = (_is_text, "text"), (_is_names, "a list of names")
+KINDS: dict[str, tuple[Callable[[Any], object], str]] = {  # whether a value is valid, and what is expected
+    "title": TEXT,
+    "about": (lambda v: isinstance(v, str), "text"),
+    "paper": NAMES,
+    "purpose": TEXT,
+    "show": NAMES,
+    "baseline": TEXT,
+    "settings": (lambda v: isinstance(v, list) and v, "[[settings]] tables, at least one"),
+    "method": (_is_tables, "a table [method.NAME] of options"),
+    "as": (lambda v: _is_tables(v) and all(map(_is_tables, v.values())), "tables [as.published.NAME] of options"),
+    "data": (lambda v: isinstance(v, dict) and _is_names([*v.values()]), "the folder of each dataset, by its name"),
+    "name": TEXT,
+    "source": TEXT,
+    "prompt": TEXT,
+    "datasets": NAMES,
+    "methods": NAMES,
+    "seeds": (
+        lambda v: isinstance(v, list) and all(type(n) is int and n >= 0 for n in v), "a list of integers from 0"
+    ),
+    "use": TEXT,
+    "for": (_is_tables, "a table of options per dataset"),
+    "counterpart": TEXT,
     "frame": (lambda v: isinstance(v, str | float), "grey, black, mean or a number between 0 and 1"),
     "image_side": (_is_count, "a number of pixels"),
     "read": (lambda v: v in ("logits", "features"), "logits or features"),
@@ -306,6 +281,13 @@ KINDS: dict[str, tuple[Check, str]] = {
     "examples": (_is_count, "a number of images in all"),
     "validation": (lambda v: v in ("shots", "split"), "shots or split"),
     "pile": (_is_count, "a number of images per class"),
-    "attributes": (lambda v: isinstance(v, str) and v, "des, a JSON file, sentence, templates or names"),
+    "attributes": (_is_text, "des, a JSON file, sentence, templates or names"),
     "sentences": (_is_count, "a number of sentences per class"),
+}  # fmt: skip
+WORDS: dict[str, Callable[[], tuple[Sequence[str], str]]] = {  # keys whose values are known words, and what these are
+    "prompt": lambda: (PROMPTS, "prompt"),
+    "show": lambda: (SHOWN, "table or figure"),
+    "paper": lambda: (published_tables(), "table of the paper"),
+    "purpose": lambda: (PURPOSES, "purpose"),
+    "counterpart": lambda: (COUNTERPARTS, "counterpart"),
 }

@@ -12,10 +12,10 @@ from yoro.data.lists import read_split
 from yoro.errors import DatasetError
 from yoro.research.bench.datasets import fetching
 from yoro.research.bench.datasets.bench_datasets import DATASETS
-from yoro.research.bench.datasets.dataset import unchecked
+from yoro.research.bench.datasets.dataset import dataset_table, unchecked
 from yoro.research.bench.datasets.fetching import Download, downloads, fetch
 from yoro.research.bench.datasets.finding import SplitFileFinder
-from yoro.research.bench.datasets.split_drawing import FLOWERS, LISTS, draw_split
+from yoro.research.bench.datasets.split_drawing import LISTS, draw_split
 
 # what stands first in the published split of Flowers102, whose first 251 images are of the 77th class
 PUBLISHED = {
@@ -49,7 +49,7 @@ def test_flowers_begins_as_published(tmp_path):
     sizes = {part: [sum(row[1] == number for row in rows) for number in (76, 72)] for part, rows in drawn.items()}
     assert sizes == {"train": [126, 6], "val": [50, 2], "test": [75, 4]}
     assert len({row[0] for rows in drawn.values() for row in rows}) == 251 + 12
-    assert len(set(FLOWERS)) == DATASETS["flowers102"].classes
+    assert len(set(dataset_table()["flowers102"]["names"])) == DATASETS["flowers102"].classes
 
 
 @pytest.mark.parametrize("name", TRAINED)

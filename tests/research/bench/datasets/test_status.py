@@ -8,7 +8,7 @@ import pytest
 from command_line import invoke
 from research.bench.datasets.dataset_cases import COUNTS, LAYOUTS, make_gtsrb, make_published
 from yoro.errors import DatasetError, InputError
-from yoro.research.bench.datasets.attribute_files import KINDS, find_bank, find_index, read_templates
+from yoro.research.bench.datasets.attribute_files import BANKS, find_bank, find_index, read_templates
 from yoro.research.bench.datasets.bench_datasets import DATASETS
 from yoro.research.bench.datasets.drawing import draw_published
 from yoro.research.bench.datasets.status import all_status, status, status_advice, status_table
@@ -47,7 +47,7 @@ def test_nothing_is_there_in_an_empty_root(tmp_path):
 
 def test_what_is_there_is_counted(tmp_path):
     dataset = make_published(tmp_path, FLOWERS)
-    for kind in KINDS:
+    for kind in BANKS:
         file = f"dvp__causes__{kind}" if kind.startswith("cse") else f"attrvr__gpt3__{kind}"
         write(tmp_path / f"attributes/oxford_flowers/{file}.json", BANK)
     for seed in (1, 2, 3):

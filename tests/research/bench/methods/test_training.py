@@ -140,8 +140,8 @@ def test_autovps_search_takes_the_options_with_the_best_training_accuracy(tmp_pa
     pytest.importorskip("open_clip")
     from clip_cases import photo_examples
     from clip_models import write_clip
+    from yoro.research.baselines.published import ClipOptions
     from yoro.research.bench.methods import training
-    from yoro.research.bench.methods.bench_methods import ClipOptions
 
     space = [{"scale": 1.5}, {"scale": 0.5, "resize": "trained"}], [{"learning_rate": 40.0}, {"weight_decay": 0.5}]
     monkeypatch.setattr(training.published, "search_space", lambda _: space)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Iterator, Sequence
+from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 from yoro.data.examples import shown
 from yoro.errors import DatasetError, InputError
@@ -11,51 +14,17 @@ from yoro.files.reading import read_bounded
 from yoro.research.bench.datasets.dataset import BenchDataset
 from yoro.research.bench.datasets.finding import dataset_folders
 
-BANKS = "The repositories AttrVR and DecoupledVP of Chengyi Cai (MIT) hold them, in 'attributes' and 'causes'."
-CUPL = "The repositories yangyangyang127/APE and lyymuwu/TIMO hold them, in 'gpt3_prompts' and 'Prompt_CuPL'."
-TEMPLATES = {"imagenet": 80, "carprt": 247}  # lines of the published lists
-INDICES = "Few-shot index files were published for seeds 1 to 3 of ten datasets; without them our own draws are used."
 LARGEST_LIST = 1 << 20  # bytes of a template list
-
-# As they are shared, and as the two repositories name them; a clone of either may lie in the root.
-_NAMES = {
-    "des": (
-        "attributes/{bank}/dvp__attributes__des.json",
-        "attributes/{bank}/attrvr__gpt3__des.json",
-        "attributes/{bank}_des.json",
-        "attributes/gpt3/{bank}_des.json",
-        "DecoupledVP/attributes/{bank}_des.json",
-        "AttrVR/attributes/gpt3/{bank}_des.json",
-    ),
-    "dist": (
-        "attributes/{bank}/attrvr__gpt3__dist.json",
-        "attributes/{bank}_dist.json",
-        "attributes/gpt3/{bank}_dist.json",
-        "AttrVR/attributes/gpt3/{bank}_dist.json",
-    ),
-    **{
-        f"cse_{number}": (
-            f"attributes/{{bank}}/dvp__causes__cse_{number}.json",
-            f"causes/{{bank}}_cse_{number}.json",
-            f"DecoupledVP/causes/{{bank}}_cse_{number}.json",
-        )
-        for number in (1, 2, 3)
-    },
-    "cupl": (
-        "attributes/{bank}/cupl.json",
-        "APE/gpt3_prompts/CuPL_prompts_{plain}.json",
-        "TIMO/Prompt_CuPL/{plain}.json",
-    ),
-}
-KINDS = tuple(_NAMES)
+PUBLISHED: dict[str, dict[str, Any]] = tomllib.loads((files(__package__) / "attribute_files.toml").read_text("utf-8"))
+BANKS: dict[str, dict[str, Any]] = PUBLISHED["banks"]  # by kind
 
 
 def bank_places(dataset: BenchDataset, roots: Sequence[Path], kind: str) -> list[Path]:
     """Every name under which the sentences of a kind are looked for."""
-    if kind not in _NAMES:
-        raise InputError(f"Unknown kind of attribute file {kind!r}; choose one of {', '.join(KINDS)}.")
+    if kind not in BANKS:
+        raise InputError(f"Unknown kind of attribute file {kind!r}; choose one of {', '.join(BANKS)}.")
     plain = dataset.name.replace("-", "")
-    return [root / name.format(bank=dataset.bank, plain=plain) for root in roots for name in _NAMES[kind]]
+    return [root / name.format(bank=dataset.bank, plain=plain) for root in roots for name in BANKS[kind]["files"]]
 
 
 def find_bank(dataset: BenchDataset, roots: Sequence[Path], kind: str = "des") -> Path:
@@ -72,7 +41,7 @@ def find_bank(dataset: BenchDataset, roots: Sequence[Path], kind: str = "des") -
     if not present:
         raise DatasetError(
             f"{dataset.title}: its attribute sentences ({kind}) were not found. Looked for "
-            f"{', '.join(repr(place) for place in looked)}. {CUPL if kind == 'cupl' else BANKS}",
+            f"{', '.join(repr(place) for place in looked)}. {BANKS[kind]['where']}",
             state="missing",
             looked=looked,
         )

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,6 +57,12 @@ class BenchDataset:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "find", _Checked(unchecked(self), self))
+
+
+@cache
+def dataset_table() -> dict[str, dict[str, Any]]:
+    """The rows of `datasets.toml` by the names of the datasets."""
+    return tomllib.loads((files(__package__) / "datasets.toml").read_text("utf-8"))
 
 
 class _Checked:

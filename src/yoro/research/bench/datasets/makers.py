@@ -12,7 +12,15 @@ from numpy.typing import NDArray
 from yoro.data.examples import Dataset, Example, class_name, shown
 from yoro.errors import DatasetError
 from yoro.files.reading import read_bounded
-from yoro.research.bench.datasets.dataset import Found, broken, incomplete, said_counts, split_counts, view_examples
+from yoro.research.bench.datasets.dataset import (
+    Found,
+    broken,
+    dataset_table,
+    incomplete,
+    said_counts,
+    split_counts,
+    view_examples,
+)
 
 TRAINING = ("GTSRB/Training", "Training")  # from the dataset's folder on
 TEST = ("GTSRB/Final_Test/Images", "Final_Test/Images")
@@ -21,18 +29,7 @@ PLACES = ("", "GTSRB", "GTSRB/Final_Test/Images", "Final_Test/Images")
 MOST_LIST = 16 << 20  # bytes
 COMPETITION = "GTSRB/Final_Training"  # the larger training set of the makers' own page
 
-SIGNS = (
-    "speed limit 20 km/h", "speed limit 30 km/h", "speed limit 50 km/h", "speed limit 60 km/h", "speed limit 70 km/h",
-    "speed limit 80 km/h", "end of speed limit 80 km/h", "speed limit 100 km/h", "speed limit 120 km/h", "no passing",
-    "no passing for vehicles over 3.5 t", "right of way at the next intersection", "priority road", "yield", "stop",
-    "no vehicles", "no vehicles over 3.5 t", "no entry", "general caution", "dangerous curve to the left",
-    "dangerous curve to the right", "double curve", "bumpy road", "slippery road", "road narrows on the right",
-    "road work", "traffic signals", "pedestrians", "children crossing", "bicycles crossing", "beware of ice or snow",
-    "wild animals crossing", "end of all speed and passing limits", "turn right ahead", "turn left ahead", "ahead only",
-    "go straight or right", "go straight or left", "keep right", "keep left", "roundabout mandatory",
-    "end of no passing", "end of no passing for vehicles over 3.5 t",
-)  # fmt: skip
-
+SIGNS: tuple[str, ...] = tuple(dataset_table()["gtsrb"]["names"])
 
 _no_list = partial(broken, "GTSRB's list of test images with the columns Filename and ClassId")
 _no_digits = partial(broken, "a file of SVHN's cropped digits")

@@ -10,14 +10,13 @@ import json
 import random
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from yoro.data.examples import shown
 from yoro.errors import DatasetError
 from yoro.files.reading import read_bounded
-from yoro.research.bench.datasets.dataset import broken, incomplete
+from yoro.research.bench.datasets.dataset import broken, dataset_table, incomplete
 
 SEED = 1  # of Python's generator
 TRAIN, VAL = 0.5, 0.2  # of each class; of a training set of the makers' a fifth is VAL, too
@@ -26,28 +25,19 @@ MOST_BYTES = 16 << 20  # of a list
 Row = tuple[str, int, str]  # place of the image, number and name of its class
 
 
-@dataclass(frozen=True)
-class MakersLists:
-    """The lists that a split is drawn from."""
-
-    files: tuple[str, ...]  # in the dataset's folder
-    read: Callable[[Path], tuple[list[Row], list[Row]]]  # images to divide, and test images where the makers give them
-    where: str
-
-
 def draw_split(dataset: str, folders: Sequence[Path]) -> bytes:
     """The content of a dataset's split file, from the makers' lists in the first folder that has one of them."""
     if dataset not in LISTS:
         raise DatasetError(
             f"The split of {dataset} cannot be drawn again: it depends on the order of files on its authors' disk."
         )
-    lists = LISTS[dataset]
-    folder = next((f for f in folders if any((f / name).is_file() for name in lists.files)), folders[0])
-    gone = next((folder / name for name in lists.files if not (folder / name).is_file()), None)
+    lists = dataset_table()[dataset]["lists"]
+    folder = next((f for f in folders if any((f / name).is_file() for name in lists["files"])), folders[0])
+    gone = next((folder / name for name in lists["files"] if not (folder / name).is_file()), None)
     if gone is not None:
-        raise incomplete(f"'{shown(gone)}' is missing. {lists.where}", gone)
+        raise incomplete(f"'{shown(gone)}' is missing. {lists['where']}", gone)
     try:
-        rows, tests = lists.read(folder)
+        rows, tests = LISTS[dataset](folder)
     except (ValueError, LookupError, TypeError) as error:
         raise broken("a folder with the makers' lists", folder, f"{type(error).__name__}: {error}") from error
     parts = split_by_class(rows, tests)
@@ -74,8 +64,8 @@ def split_by_class(rows: Sequence[Row], tests: Sequence[Row] = ()) -> dict[str, 
 
 
 def _flowers(folder: Path) -> tuple[list[Row], list[Row]]:
-    labels = [int(label) for label in _mat(folder / "imagelabels.mat", "labels")[0]]
-    return [(f"image_{i:05d}.jpg", label - 1, FLOWERS[label - 1]) for i, label in enumerate(labels, 1)], []
+    labels, names = _mat(folder / "imagelabels.mat", "labels")[0], dataset_table()["flowers102"]["names"]
+    return [(f"image_{i:05d}.jpg", label - 1, names[label - 1]) for i, label in enumerate(map(int, labels), 1)], []
 
 
 def _pets(folder: Path) -> tuple[list[Row], list[Row]]:
@@ -145,42 +135,7 @@ def _mat(path: Path, name: str) -> Any:
         raise ValueError(f"{path.name}: {type(error).__name__}: {error}") from error
 
 
-LISTS = {
-    "flowers102": MakersLists(
-        ("imagelabels.mat",), _flowers, "It is at https://www.robots.ox.ac.uk/~vgg/data/flowers/102/imagelabels.mat."
-    ),
-    "oxfordpets": MakersLists(
-        ("annotations/trainval.txt", "annotations/test.txt"), _pets,
-        "It is in https://www.robots.ox.ac.uk/~vgg/data/pets/data/annotations.tar.gz.",
-    ),
-    "stanfordcars": MakersLists(
-        ("devkit/cars_train_annos.mat", "devkit/cars_meta.mat", "cars_test_annos_withlabels.mat"), _cars,
-        "The makers' page is gone; copies have it as car_devkit.tgz and cars_test_annos_withlabels.mat.",
-    ),
-    "sun397": MakersLists(
-        ("ClassName.txt", "Training_01.txt", "Testing_01.txt"), _scenes,
-        "It is in https://vision.princeton.edu/projects/2010/SUN/download/Partitions.zip.",
-    ),
-    "ucf101": MakersLists(
-        tuple(f"ucfTrainTestlist/{name}.txt" for name in ("classInd", "trainlist01", "testlist01")), _actions,
-        "It is in https://www.crcv.ucf.edu/data/UCF101/UCF101TrainTestSplits-RecognitionTask.zip.",
-    ),
+# Images to divide, and test images where the makers give them.
+LISTS: dict[str, Callable[[Path], tuple[list[Row], list[Row]]]] = {
+    "flowers102": _flowers, "oxfordpets": _pets, "stanfordcars": _cars, "sun397": _scenes, "ucf101": _actions,
 }  # fmt: skip
-
-FLOWERS = (
-    "pink primrose", "hard-leaved pocket orchid", "canterbury bells", "sweet pea", "english marigold", "tiger lily",
-    "moon orchid", "bird of paradise", "monkshood", "globe thistle", "snapdragon", "colt's foot", "king protea",
-    "spear thistle", "yellow iris", "globe-flower", "purple coneflower", "peruvian lily", "balloon flower",
-    "giant white arum lily", "fire lily", "pincushion flower", "fritillary", "red ginger", "grape hyacinth",
-    "corn poppy", "prince of wales feathers", "stemless gentian", "artichoke", "sweet william", "carnation",
-    "garden phlox", "love in the mist", "mexican aster", "alpine sea holly", "ruby-lipped cattleya", "cape flower",
-    "great masterwort", "siam tulip", "lenten rose", "barbeton daisy", "daffodil", "sword lily", "poinsettia",
-    "bolero deep blue", "wallflower", "marigold", "buttercup", "oxeye daisy", "common dandelion", "petunia",
-    "wild pansy", "primula", "sunflower", "pelargonium", "bishop of llandaff", "gaura", "geranium", "orange dahlia",
-    "pink-yellow dahlia", "cautleya spicata", "japanese anemone", "black-eyed susan", "silverbush",
-    "californian poppy", "osteospermum", "spring crocus", "bearded iris", "windflower", "tree poppy", "gazania",
-    "azalea", "water lily", "rose", "thorn apple", "morning glory", "passion flower", "lotus", "toad lily",
-    "anthurium", "frangipani", "clematis", "hibiscus", "columbine", "desert-rose", "tree mallow", "magnolia",
-    "cyclamen", "watercress", "canna lily", "hippeastrum", "bee balm", "ball moss", "foxglove", "bougainvillea",
-    "camellia", "mallow", "mexican petunia", "bromelia", "blanket flower", "trumpet creeper", "blackberry lily",
-)  # fmt: skip

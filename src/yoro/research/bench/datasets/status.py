@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from yoro.data.examples import shown
 from yoro.errors import DatasetError, InputError
@@ -15,15 +16,8 @@ from yoro.research.bench.datasets.finding import SplitFileFinder
 from yoro.text.banks import read_sentences
 
 CAUSES = ("cse_1", "cse_2", "cse_3")
-SEEDS = (1, 2, 3)
 HEADER = ("dataset", "what", "state", "found / expected")
 SHARED = "(all)"
-STAND_INS = {
-    "imagenet": "The published CLIP runs of BLM and AutoVP use ImageNet's 80 templates; 80 of ours are used "
-    "instead (yoro.research.baselines.clip_heads), so numbers may differ.",
-    "carprt": "CARPRT, MPE and WPE were published with a pool of 247 templates; ours are used instead "
-    "(yoro.text.banks), so numbers may differ.",
-}
 
 
 @dataclass(frozen=True)
@@ -33,7 +27,7 @@ class StatusItem:
     dataset: str  # its name; empty for what all share
     kind: str  # images, split file, sentences des, sentences dist, sentences cse, few-shot index, templates NAME
     needed: bool  # without it the dataset's runs cannot be made
-    state: str  # present, missing, partial, no split file, another split, two copies or broken
+    state: str = "present"  # or missing, partial, no split file, another split, two copies or broken
     place: str = ""
     looked: tuple[str, ...] = ()
     found: Mapping[str, int] = field(default_factory=dict)
@@ -51,7 +45,7 @@ def all_status(roots: Sequence[Path], datasets: Iterable[BenchDataset] | None = 
     chosen = list(DATASETS.values() if datasets is None else datasets)
     items = [item for dataset in chosen for item in status(dataset, roots)]
     if any(dataset.bank is not None for dataset in chosen):
-        items += [_templates(name, count, roots) for name, count in attribute_files.TEMPLATES.items()]
+        items += [_templates(name, known, roots) for name, known in attribute_files.PUBLISHED["templates"].items()]
     return items
 
 
@@ -68,7 +62,7 @@ def status(dataset: BenchDataset, roots: Sequence[Path]) -> list[StatusItem]:
 
 def _images(dataset: BenchDataset, roots: Sequence[Path]) -> StatusItem:
     expected = {**dataset.counts, **({"classes": dataset.classes} if dataset.classes else {})}
-    item = StatusItem(dataset.name, "images", True, "present", expected=expected)
+    item = StatusItem(dataset.name, "images", True, expected=expected)
     try:
         found = dataset.find(roots)
     except DatasetError as error:
@@ -81,72 +75,69 @@ def _images(dataset: BenchDataset, roots: Sequence[Path]) -> StatusItem:
 def _split_file(dataset: BenchDataset, roots: Sequence[Path]) -> StatusItem:
     finder = unchecked(dataset)
     places = finder.places(roots) if isinstance(finder, SplitFileFinder) else []
-    present = [shown(place) for place in places if place.is_file()]
-    item = StatusItem(dataset.name, "split file", True, "present", looked=tuple(shown(place) for place in places))
-    if present:
-        return replace(item, place=present[0])
-    return replace(item, state="missing", problem=f"'{dataset.split_file}' is missing.", where=dataset.where)
+    item = _looked(StatusItem(dataset.name, "split file", True), places)
+    return item if item.present else replace(item, problem=f"'{dataset.split_file}' is missing.", where=dataset.where)
 
 
 def _sentences(dataset: BenchDataset, roots: Sequence[Path], kind: str, *, needed: bool) -> StatusItem:
-    looked = tuple(shown(place) for place in attribute_files.bank_places(dataset, roots, kind))
-    expected = {"classes": dataset.classes}
-    item = StatusItem(dataset.name, f"sentences {kind}", needed, "present", looked=looked, expected=expected)
+    item = StatusItem(dataset.name, f"sentences {kind}", needed, expected={"classes": dataset.classes})
+    item, where = _looked(item, attribute_files.bank_places(dataset, roots, kind)), attribute_files.BANKS[kind]["where"]
     try:
         place = attribute_files.find_bank(dataset, roots, kind)
         found = {"classes": len(read_sentences(place))}
     except InputError as error:
         state = error.state if isinstance(error, DatasetError) else "broken"
-        return replace(item, state=state, problem=str(error), where=attribute_files.BANKS)
-    item = replace(item, place=shown(place), found=found)
-    if found == expected:
-        return item
+        return replace(item, state=state, place="", problem=str(error), where=where)
+    if found == item.expected:
+        return replace(item, found=found)
     problem = f"'{item.place}' describes {found['classes']} classes; expected {dataset.classes}."
-    return replace(item, state="partial", problem=problem, where=attribute_files.BANKS)
+    return replace(item, state="partial", found=found, problem=problem, where=where)
 
 
 def _causes(dataset: BenchDataset, roots: Sequence[Path]) -> StatusItem:
     """The three files of causes as one item; they are used together or not at all."""
     items = [_sentences(dataset, roots, kind, needed=False) for kind in CAUSES]
     wrong = [item for item in items if not item.present]
-    worst = wrong[0] if wrong else items[0]
-    found = {"files": len(items) - len(wrong)}
+    worst, right = (wrong or items)[0], len(items) - len(wrong)
+    state = "partial" if wrong and right and worst.state == "missing" else worst.state
+    looked = tuple(place for item in items for place in item.looked)
     return replace(
-        worst,
-        kind="sentences cse",
-        state="partial" if wrong and found["files"] and worst.state == "missing" else worst.state,
-        place=items[0].place,
-        looked=tuple(place for item in items for place in item.looked),
-        found=found,
+        worst, kind="sentences cse", state=state, place=items[0].place, looked=looked, found={"files": right},
         expected={"files": len(items)},
-    )
+    )  # fmt: skip
 
 
 def _indices(dataset: BenchDataset, roots: Sequence[Path]) -> StatusItem:
-    present = [place for seed in SEEDS if (place := attribute_files.find_index(dataset, roots, seed)) is not None]
-    state = "present" if len(present) == len(SEEDS) else "partial" if present else "missing"
-    looked = tuple(shown(place) for seed in SEEDS for place in attribute_files.index_places(dataset, roots, seed))
-    found, expected = {"files": len(present)}, {"files": len(SEEDS)}
-    folder = shown(present[0].parent) if present else ""
-    where = "" if state == "present" else attribute_files.INDICES
-    return StatusItem(dataset.name, "few-shot index", False, state, folder, looked, found, expected, where=where)
+    known = attribute_files.PUBLISHED["indices"]
+    of_seed = [list(attribute_files.index_places(dataset, roots, seed)) for seed in known["seeds"]]
+    present = [place for places in of_seed for place in places if place.is_file()]
+    count = sum(any(place.is_file() for place in places) for places in of_seed)
+    item = _looked(StatusItem(dataset.name, "few-shot index", False), [place for places in of_seed for place in places])
+    item = replace(item, found={"files": count}, expected={"files": len(of_seed)})
+    if count == len(of_seed):
+        return replace(item, place=shown(present[0].parent))
+    state, folder = ("partial", shown(present[0].parent)) if present else ("missing", "")
+    return replace(item, state=state, place=folder, where=known["where"])
 
 
-def _templates(name: str, count: int, roots: Sequence[Path]) -> StatusItem:
-    places = attribute_files.template_places(roots, name)
-    item = StatusItem(
-        "", f"templates {name}", False, "missing", looked=tuple(map(shown, places)), expected={"lines": count}
-    )
-    place = next((place for place in places if place.is_file()), None)
-    if place is None:
+def _templates(name: str, known: Mapping[str, Any], roots: Sequence[Path]) -> StatusItem:
+    places, count = attribute_files.template_places(roots, name), known["lines"]
+    item = _looked(StatusItem("", f"templates {name}", False, expected={"lines": count}), places)
+    if not item.present:
         where = f"Put the {count} into 'templates/{name}.txt' under a data root, one per line, '{{}}' for the class."
-        return replace(item, problem=STAND_INS[name], where=where)
-    item = replace(item, place=shown(place))
+        return replace(item, problem=known["stand_in"], where=where)
     try:
-        lines = len(attribute_files.read_templates(place))
+        lines = len(attribute_files.read_templates(next(place for place in places if place.is_file())))
     except InputError as error:
         return replace(item, state="broken", problem=str(error))
     return replace(item, state="present" if lines == count else "partial", found={"lines": lines})
+
+
+def _looked(item: StatusItem, places: Sequence[Path]) -> StatusItem:
+    """An item with the places where it was looked for; present in the first that is a file, or missing."""
+    there = next((shown(place) for place in places if place.is_file()), None)
+    state = "missing" if there is None else "present"
+    return replace(item, state=state, place=there or "", looked=tuple(map(shown, places)))
 
 
 def status_table(items: Sequence[StatusItem]) -> str:

@@ -28,7 +28,7 @@ from yoro.model.solve import solve
 from yoro.refining.mapping_updates import make_policy
 from yoro.refining.settings import RefineSettings
 from yoro.research.baselines import published
-from yoro.research.baselines.published import CLIP_METHODS, LABEL_MAPPINGS
+from yoro.research.baselines.published import CLIP_METHODS, LABEL_MAPPINGS, ClipOptions, check_training
 from yoro.research.bench.context import Context, labels
 from yoro.research.bench.results import CellFigures
 from yoro.research.peers.discriminants import RetainedScores
@@ -77,7 +77,7 @@ class FewPassOptions:
     mixed_precision: bool = False  # half precision where torch deems it safe, with a scaled loss
 
     def __post_init__(self) -> None:
-        check(self.epochs, self.batch_size)
+        check_training(self.epochs, self.batch_size)
         make_policy(self.mapping)
 
 
@@ -92,57 +92,7 @@ class LabelMappingOptions:
     mixed_precision: bool = False
 
     def __post_init__(self) -> None:
-        check(self.epochs, self.batch_size, self.select)
-
-
-@dataclass(frozen=True)
-class ClipOptions:
-    """A published reprogramming method for image-text models; the defaults are the published ones.
-
-    prompts : of the clustered DVP. levels, scales, crops, projection_rate : of DGA.
-    width : of the frame or watermark, in pixels of 224; None is that of the public code: 30 for VP, 16 for AR.
-    scale, resize, mapping, sources, again, weight_decay : of AutoVP; with `search` those that are the best on the
-    training images after a few epochs.
-    """
-
-    epochs: int = published.EPOCHS
-    select: str = "validation"
-    nearest: int = published.NEAREST
-    alpha: float = published.ALPHA
-    prompts: int = published.PROMPTS
-    levels: int = published.Granularity.levels
-    scales: int = published.Granularity.scales
-    crops: int = published.Granularity.crops
-    projection_rate: float = published.PROJECTION_RATE
-    learning_rate: float = published.CLIP_RATE
-    width: int | None = None
-    mixed_precision: bool = False
-    scale: float = published.Configuration.scale
-    resize: str = published.Configuration.resize
-    mapping: str = published.Configuration.mapping
-    sources: int = published.Configuration.sources
-    again: bool = published.Configuration.again
-    weight_decay: float = 0.0
-    search: bool = False
-
-    def __post_init__(self) -> None:
-        check(self.epochs, None, self.select)
-        self.configuration()
-
-    def configuration(self) -> published.Configuration:
-        """Of AutoVP."""
-        known: Any = {field.name: getattr(self, field.name) for field in fields(published.Configuration)}
-        return published.Configuration(**known)
-
-
-def check(epochs: int, batch_size: int | None, select: str = "validation") -> None:
-    """Raise if an option is out of range."""
-    if not isinstance(epochs, int) or epochs < 0:
-        raise InputError(f"epochs is {epochs!r}; expected a whole number of at least 0.")
-    if batch_size is not None and (not isinstance(batch_size, int) or batch_size < 1):
-        raise InputError(f"batch_size is {batch_size!r}; expected a whole number of at least 1.")
-    if select not in ("validation", "test"):
-        raise InputError(f"select is {select!r}; expected 'validation', or 'test' as in the published numbers.")
+        check_training(self.epochs, self.batch_size, self.select)
 
 
 @dataclass(frozen=True)

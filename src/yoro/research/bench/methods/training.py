@@ -24,10 +24,10 @@ from yoro.research.baselines import published
 from yoro.research.baselines.clip import BANKS, ClipSettings, clip_geometry, clip_prompt, clip_recipe, clip_training
 from yoro.research.baselines.clip_heads import DEFAULT_TEMPLATE, SOURCE_TEMPLATES
 from yoro.research.baselines.label_mappings import baseline_training, published_recipe
-from yoro.research.baselines.published import BATCH, Granularity
+from yoro.research.baselines.published import BATCH, ClipOptions
 from yoro.research.bench.context import SEED, Context, Origin, is_list
 from yoro.research.bench.datasets.attribute_files import read_templates
-from yoro.research.bench.methods.bench_methods import ClipOptions, FewPassOptions, LabelMappingOptions, fit_one_pass
+from yoro.research.bench.methods.bench_methods import FewPassOptions, LabelMappingOptions, fit_one_pass
 from yoro.research.bench.results import CellFigures
 from yoro.sources.protocol import is_dual
 from yoro.sources.torch.gradients import open_differentiable
@@ -131,36 +131,18 @@ def _clip_training(
     cell = context.cell
     texts = need_texts(context.pipeline.source, cell.method)
     twin = open_differentiable(cell.source, read=cell.inputs.read, device=context.device)
-    configuration = options.configuration()
-    geometry = clip_geometry(clip_prompt(method, twin, options.width, configuration), twin)
+    geometry = clip_geometry(clip_prompt(method, twin, options), twin)
     train = LabelledImages(_to_train_on(context, options.select), context.classes, geometry)
-    recipe = clip_recipe(
-        method, epochs=options.epochs, shots=cell.inputs.shots, flip=context.dataset.flip, seed=cell.seed
-    )
-    projections = options.projection_rate if method == "dga" else options.learning_rate
-    recipe = replace(
-        recipe,
-        learning_rate=options.learning_rate,
-        head_learning_rate=projections,
-        epoch_zero=options.select != "test",
-        mixed_precision=options.mixed_precision,
-        weight_decay=options.weight_decay,
-        mapping_pass=recipe.mapping_pass or (method == "autovp" and configuration.again),
-    )
+    recipe = clip_recipe(method, options, shots=cell.inputs.shots, flip=context.dataset.flip, seed=cell.seed)
     if epochs is not None:
         recipe = replace(recipe, epochs=epochs, schedule_epochs=options.epochs)
     settings = ClipSettings(
         method,
         banks=context.sentences if method in BANKS else (),
         sentences=cell.inputs.sentences,
-        nearest=options.nearest,
-        alpha=options.alpha,
-        prompts=options.prompts,
-        granularity=Granularity(options.levels, options.scales, options.crops),
         bank_seed=SEED,
         templates=_templates(context.sentences),
-        width=options.width,
-        configuration=configuration,
+        options=options,
     )
     training, notes = clip_training(settings, texts, twin, train, recipe)
     return training, train, notes
