@@ -28,7 +28,10 @@ class ResponseSource(Protocol):
     """Anything that turns a batch of images into one response vector each.
 
     `name` is what the user typed, `side` the input size, `width` the length of a response; `mean` and
-    `std` are in [0, 1] pixel units; `class_names` are the source's own classes where they are known.
+    `std` are in [0, 1] pixel units; `class_names` are the source's own classes where they are known. `layout` are the
+    layers that a response consists of (None is one layer, taken as it is), `preferred_batch` is how many images it likes
+    to get at once, and `concurrent` says whether `respond` may be called while another call runs.
+
     A class that inherits from this one need not have what is the same for sources that run here and read one layer.
     """
 
@@ -38,9 +41,9 @@ class ResponseSource(Protocol):
     mean: Colour
     std: Colour
     class_names: list[str] | None
-    layout: Layout | None = None  # the layers that a response consists of; None is one layer, taken as it is
-    preferred_batch: int = 1  # how many images it likes to get at once
-    concurrent: bool = False  # whether `respond` may be called while another call runs
+    layout: Layout | None = None
+    preferred_batch: int = 1
+    concurrent: bool = False
 
     @property
     def notes(self) -> Sequence[str]:
