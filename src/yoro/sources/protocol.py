@@ -28,9 +28,9 @@ class ResponseSource(Protocol):
     """Anything that turns a batch of images into one response vector each.
 
     `name` is what the user typed, `side` the input size, `width` the length of a response; `mean` and
-    `std` are in [0, 1] pixel units; `class_names` are the source's own classes where they are known. `layout` are the
-    layers that a response consists of (None is one layer, taken as it is), `preferred_batch` is how many images it likes
-    to get at once, and `concurrent` says whether `respond` may be called while another call runs.
+    `std` are in [0, 1] pixel units; `class_names` are the source's own classes where they are known. `layout` are
+    the layers that a response consists of (None is one layer, taken as it is), `preferred_batch` is how many images
+    it likes to get at once, and `concurrent` says whether `respond` may be called while another call runs.
 
     A class that inherits from this one need not have what is the same for sources that run here and read one layer.
     """
