@@ -82,22 +82,22 @@ def run(
     output: JsonOptions = JsonOptions(),
 ) -> None:
     """Compute every cell of a plan that has no result yet. After an interruption, repeat the command to resume."""
+    from yoro.model.partial_pass import WHOLE, DataShare
     from yoro.research.bench.datasets import data_roots
     from yoro.research.bench.results import Results
 
     quiet = output.quiet
     chosen = options.read(plan, options.settings, options.datasets, options.methods)
     kept, roots = Results(results), data_roots(list(options.data))
+    share = WHOLE if options.shard is None else DataShare.parse(options.shard)
     if options.dry_run:
         from yoro.research.bench.run_forecast import forecast, forecast_lines, forecast_values
 
-        listed = forecast(chosen, kept, roots, _measured(options.device, quiet))
+        listed = forecast(chosen, kept, roots, _measured(options.device, quiet), share=share)
         output.show(forecast_values(listed), "\n".join(forecast_lines(listed)))
         return
-    from yoro.model.partial_pass import WHOLE, DataShare
     from yoro.research.bench.runner import RunSettings, run_plan
 
-    share = WHOLE if options.shard is None else DataShare.parse(options.shard)
     told = _noted(quiet), _done(quiet)
     settings = RunSettings(roots, options.device, options, not quiet, *told, options.deterministic, share)
     try:

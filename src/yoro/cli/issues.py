@@ -126,8 +126,7 @@ def _is_interactive(wanted: IssueOptions, output: WriteOptions) -> bool:
 
 def _review(path: Path, wanted: IssueOptions, reading: ReadingOptions, output: WriteOptions) -> None:
     """Serve the page of a list; what is applied there is what `--fix LIST` applies."""
-    from yoro.desk.review import ListActions
-    from yoro.desk.review_app import open_review
+    from yoro.desk.review import ListActions, open_review
 
     if not path.stat().st_size:
         output.tell("There is nothing to review.")

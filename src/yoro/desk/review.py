@@ -1,11 +1,17 @@
-"""A review of label issues: decisions, each saved in the list's column `action` as soon as it is made."""
+"""A review of label issues on a page: decisions, each saved in the list's column `action` as soon as it is made."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
+
+from fastapi import FastAPI
+from fastapi.responses import JSONResponse, Response
+from pydantic import BaseModel, Field
 
 from yoro import limits
 from yoro.data.decoding import file_bytes
@@ -14,11 +20,17 @@ from yoro.data.geometry import Geometry
 from yoro.data.lists import listed_rows
 from yoro.data.processes import DecoderPool
 from yoro.data.thumbnails import thumbnail
+from yoro.desk.app import mount_page, serve_page
 from yoro.environment import cores
 from yoro.errors import ImageError, InputError
 from yoro.files.rows import write_rows
+from yoro.http.errors import RefusedError, handle_errors
+from yoro.http.guard import PAGE_HEADERS, Access, Guard, Log
+from yoro.http.settings import ServeSettings
 from yoro.trust.label_cleaning import ACTIONS, RELABEL, beside, plain_cell
 
+PAGE = "/review/"
+API = "/review/api"
 PICTURE = Geometry(384, fit="crop")
 
 
@@ -40,12 +52,11 @@ class Review:
         lacking = {"path", "label", "issue", "proposed", "action"} - set(self.rows[0] if self.rows else ())
         if lacking or len(self.rows) > limits.STUDIO_PHOTOS:
             raise InputError(f"'{path}' is not a list of issues; `yoro issues DATA --fix` makes one.")
-        self._decoders: DecoderPool | None = None
+        self._decoders = DecoderPool(cores())
 
     def close(self) -> None:
         """End the processes that decode pictures."""
-        if self._decoders is not None:
-            self._decoders.close()
+        self._decoders.close()
 
     @property
     def classes(self) -> list[str]:
@@ -73,10 +84,61 @@ class Review:
         name = self.rows[at].get("like" if like else "path", "") if 0 <= at < len(self.rows) else ""
         if not name:
             return None
-        with self._lock:
-            self._decoders = self._decoders or DecoderPool(cores())
         try:
             decoded = self._decoders.decode(file_bytes(beside(self.path, name)), name, PICTURE)
         except (OSError, ImageError):
             return None
         return thumbnail(decoded.pixels[0], PICTURE.side)
+
+
+class Decision(BaseModel):
+    """What is to be done about an issue."""
+
+    row: Annotated[int, Field(ge=0)]
+    action: str = Field(max_length=20)
+    proposed: str = Field(default="", max_length=4 * limits.TAUGHT_LABEL)
+
+
+def make_app(review: Review, outcome: ListActions, settings: ServeSettings, log: Log) -> Guard:
+    """The page and its routes, behind the guard of all pages."""
+    app = FastAPI(title="YORO review", openapi_url=None, docs_url=None, redoc_url=None)
+    mount_page(app, PAGE, "issues --fix")
+
+    @app.get(f"{API}/state")
+    def state() -> Response:
+        return JSONResponse({"rows": review.rows, "classes": review.classes, "applied": outcome.applied()})
+
+    @app.get(f"{API}/picture/{{row}}")
+    def picture(row: int, like: bool = False) -> Response:
+        found = review.picture(row, like=like)
+        if found is None:
+            raise RefusedError(404, "The file of this photo is gone.")
+        return Response(found, media_type="image/jpeg", headers={"cache-control": "max-age=3600"})
+
+    @app.post(f"{API}/decide")
+    def decide(given: Decision) -> Response:
+        if outcome.applied():
+            raise InputError("The decisions were applied; undo that first.")
+        review.decide(given.row, given.action, given.proposed)
+        return state()
+
+    @app.post(f"{API}/apply")
+    def apply() -> Response:
+        return JSONResponse({"told": outcome.apply()})
+
+    @app.post(f"{API}/undo")
+    def undo() -> Response:
+        return JSONResponse({"told": outcome.undo()})
+
+    handle_errors(app)
+    return Guard(app, settings, Access(private=API, headers=PAGE_HEADERS), log)
+
+
+def open_review(
+    path: Path, outcome: ListActions, *, port: int, browse: bool, tell: Callable[[str], None], log: Log
+) -> None:
+    """Serve the page of a list until the process is told to stop; only this machine can connect."""
+    serving = ServeSettings(port=port, most_megabytes=1)
+    with closing(Review(path)) as review:
+        saved = f"every decision in '{path}'"
+        serve_page(PAGE, saved, serving, lambda: make_app(review, outcome, serving, log), browse, tell)

@@ -48,7 +48,7 @@ class DeskSession:
     def __init__(self, folder: Path, data: str, pipeline: Pipeline, *, tell: Tell, loading: Loading) -> None:
         self.folder, self._lock = folder, threading.RLock()
         self._database = open_journal(folder, JOURNAL, TABLES, "desk")
-        self._decoders: DecoderPool | None = None
+        self._decoders = DecoderPool(cores())
         try:
             self._check_same(pipeline)
             self.examples = self._read(self._found(data), pipeline, loading, tell)
@@ -60,8 +60,7 @@ class DeskSession:
     def close(self) -> None:
         """Unlock the folder."""
         with self._lock:
-            if self._decoders is not None:
-                self._decoders.close()
+            self._decoders.close()
             self._database.close()
 
     def small(self, row: int) -> bytes | None:
@@ -70,7 +69,6 @@ class DeskSession:
             kept = self._database.execute("SELECT small FROM photos WHERE row = ?", (row,)).fetchone()
             if kept is not None and kept[0] is not None:
                 return bytes(kept[0])
-            self._decoders = self._decoders or DecoderPool(cores())
         if row not in self.examples:
             return None
         example = self.examples[row]

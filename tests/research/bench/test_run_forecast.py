@@ -41,6 +41,8 @@ def test_the_command_says_what_would_run(tmp_path: Path):
     cells = json.loads(run("bench", "run", CONFIGS / "svhn.toml", "--dry-run", "--json", cwd=tmp_path).stdout)
     assert len(cells) == 27
     assert cells[3]["options"]["mapping"] == "frozen"
+    part = run("bench", "run", CONFIGS / "svhn.toml", "--dry-run", "--shard", "3/16", "--json", cwd=tmp_path).stdout
+    assert [cell["seed"] for cell in json.loads(part)] == [cell["seed"] for cell in cells[2::16]] == [2, 0]
     assert not list(tmp_path.iterdir())
 
 
