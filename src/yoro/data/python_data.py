@@ -24,7 +24,7 @@ from yoro.errors import ImageError, InputError
 Label: TypeAlias = str | int  # of a class, as it was given: names, or whole numbers
 
 
-# Tables with named columns can be iterated, and datasets of torch are at least as long as they say.
+# A table with named columns can be iterated; a dataset of torch has a length.
 Data: TypeAlias = str | os.PathLike[str] | Iterable[object] | NDArray[np.generic] | Image.Image | Sized
 
 IMAGE_COLUMNS = ("image", "img", "path", "file_name", "filename", "file", "filepath", "image_path", "picture", "pixels")
