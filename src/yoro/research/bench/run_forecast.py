@@ -73,7 +73,7 @@ def forecast(
     anew: bool = False,
     share: DataShare = WHOLE,
 ) -> list[CellForecast]:
-    """Every cell of the plan, or of a share of it, in order. Sources without earlier results are measured or take a usual speed.
+    """Every cell of the plan, or of a share of it, in order; the speed of new sources is measured, or the usual one.
 
     `anew` counts every cell, whatever is finished or missing here.
     """
