@@ -306,6 +306,7 @@ KINDS: dict[str, tuple[Check, str]] = {
     "examples": (_is_count, "a number of images in all"),
     "validation": (lambda v: v in ("shots", "split"), "shots or split"),
     "pile": (_is_count, "a number of images per class"),
+    "timed": (lambda v: isinstance(v, bool), "true or false"),
     "attributes": (lambda v: isinstance(v, str) and v, "des, a JSON file, sentence, templates or names"),
     "sentences": (_is_count, "a number of sentences per class"),
 }

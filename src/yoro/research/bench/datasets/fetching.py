@@ -124,7 +124,7 @@ def _take(item: Download, root: Path) -> str:
 
 
 def _download(item: Download, part: Path) -> None:
-    """Append what is missing of a file; a host that cannot resume sends all of it again, and one that is away nothing."""
+    """Append what is missing of a file; a host that cannot resume sends all of it again."""
     have = part.stat().st_size if part.is_file() else 0
     try:
         answer = ask("GET", item.url, item.file, headers={"Range": f"bytes={have}-"} if have else {})
