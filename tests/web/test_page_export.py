@@ -19,7 +19,8 @@ from yoro.model.onnx_export import checked_export, run_graph
 from yoro.trust.detector_choice import CENTRED, HELLINGER, Term
 from yoro.trust.out_of_distribution import left_out_scores, out_of_distribution_score, usual_term
 from yoro.web.browser_runtime import FILES, LICENCES, find_runtime
-from yoro.web.page_export import FACTS, GRAPH, HALF_TOLERANCE, OUTPUT, PAGE, add_strangeness, export_web
+from yoro.web.out_of_distribution_graph import OUTPUT, add_strangeness
+from yoro.web.page_export import FACTS, GRAPH, HALF_TOLERANCE, PAGE, export_web
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""Labelled images as they were found, before any is opened."""
+"""Labelled images as they were found, before any is opened; a file in an archive is read where it lies."""
 
 from __future__ import annotations
 

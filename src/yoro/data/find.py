@@ -22,6 +22,10 @@ from yoro.errors import InputError
 
 SPREADSHEETS = frozenset({".xlsx", ".xls", ".ods", ".numbers"})
 UNLABELLED = "expected an image, a folder or an archive of images, or a CSV or JSONL list"
+UNMATCHED = "Ignored, a name that does not follow the pattern"
+FIELD = re.compile(r"\{(\w*)\}")
+FOLDERS = {"folders": False, "subfolders": True}  # whether the folders are splits
+NUMBERS = frozenset({"n", "number", "index", "id"})  # fields that stand for digits
 
 
 def find_in_folders(data: object, *, splits: bool) -> Dataset:
@@ -168,12 +172,6 @@ def _holds_images(place: str) -> bool:
 def _image(path: Path) -> Dataset:
     """One image of several; that it cannot be read is said of it alone."""
     return Dataset((Example(path, None, shown(path)),))
-
-
-UNMATCHED = "Ignored, a name that does not follow the pattern"
-FIELD = re.compile(r"\{(\w*)\}")
-FOLDERS = {"folders": False, "subfolders": True}  # whether the folders are splits
-NUMBERS = frozenset({"n", "number", "index", "id"})  # fields that stand for digits
 
 
 def find_named(data: object, pattern: str) -> Dataset:

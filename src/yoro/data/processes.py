@@ -355,6 +355,11 @@ class Decoded(NamedTuple):
     more: bool = False  # whether one that failed may be readable with more memory or time
     seconds: float = 0.0  # of processor time that decoding took
 
+    def placed(self, indices: Sequence[int]) -> Decoded:
+        """The same with other positions, such as those among more images."""
+        failures = [(indices[position], said) for position, said in self.failures]
+        return self._replace(good=[indices[position] for position in self.good], failures=failures)
+
     def sound(self) -> Decoded:
         """The same; an ImageError if one of the images cannot be read."""
         for _, said in self.failures:

@@ -24,6 +24,9 @@ from yoro.errors import ImageError, InputError, YoroError
 
 WEBDATASET = "wds:"  # before the path of a tar says that it is a shard
 RANGE = re.compile(r"\{(\d+)\.\.(\d+)\}")  # shard-{000..099}.tar
+SIDECARS = ("cls", "txt", "json")  # endings of what is said of an image
+LOOKED_AT = 16  # files of a tar by which it is known what it is
+Sample = dict[str, Any]  # the image, and what is said of it
 
 
 @dataclass(frozen=True)
@@ -160,12 +163,6 @@ def _ranged(item: str) -> list[str]:
         raise InputError(f"{item!r} names more than {limits.PACKED_MEMBERS:,} files.")
     numbers = (f"{number:0{len(first)}d}" for number in range(int(first), int(last) + 1))
     return [one for number in numbers for one in _ranged(item[: found.start()] + number + item[found.end() :])]
-
-
-SIDECARS = ("cls", "txt", "json")  # endings of what is said of an image
-LOOKED_AT = 16  # files of a tar by which it is known what it is
-
-Sample = dict[str, Any]  # the image, and what is said of it
 
 
 def is_shard(path: Path) -> bool:

@@ -1,4 +1,4 @@
-"""Images put into a folder for each class, and taken out again."""
+"""Image files put into a folder for each class, or moved to that of another class, and back."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ UNSURE = "_unsure"  # the folder of images whose class is not sure enough
 FORBIDDEN = frozenset('/\\:*?"<>|')  # in names of files, on one system or another
 LONGEST = 100  # characters of a folder's name
 PART = ".part"  # what a file is called until it is whole
+ASIDE = ".yoro-removed"  # beside the class folders; hidden, so that nothing in it is fitted
 
 
 @dataclass
@@ -249,9 +250,6 @@ def content_of(image: Picture) -> bytes:
     if not isinstance(image, Path | Member | bytes):
         raise ImageError("Only images in files can be sorted.")
     return file_bytes(image)
-
-
-ASIDE = ".yoro-removed"  # beside the class folders; hidden, so that nothing in it is fitted
 
 
 @dataclass(frozen=True)

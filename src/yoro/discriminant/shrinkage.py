@@ -16,6 +16,7 @@ EPSILON = float(np.finfo(np.float64).eps)
 CUT_OFF = 1e-10  # of the largest eigenvalue or variance: what is smaller counts as nothing
 NARROW = 0.75  # of the width: responses that span less are solved in their span
 TARGETS = ("identity", "diagonal", "texts")
+ROUNDING = 1e-15  # what interpolation may add to a product, relatively
 
 
 class LowRank(NamedTuple):
@@ -273,9 +274,6 @@ def ledoit_wolf(spectrum: Spectrum, residuals: Array, weights: Array, total: flo
 def _intensity(numerator: float, denominator: float) -> float:
     """A shrinkage in [0, 1]; a covariance that is a multiple of the identity already gets 1."""
     return float(np.clip(numerator / denominator, 0.0, 1.0)) if denominator > 0 else 1.0
-
-
-ROUNDING = 1e-15  # what interpolation may add to a product, relatively
 
 
 class LogNodes:

@@ -75,9 +75,9 @@ def canvases(
     batches = load(examples, pipeline.geometry, batch_size=loading.batch_size, workers=loading.workers)
     try:
         for batch in batches:
-            if len(batch.indices):
-                yield pipeline.prompt.compose(batch.images)
+            if len(batch.good):
+                yield pipeline.prompt.compose(batch.pixels)
                 if pipeline.layout.views == 2:
-                    yield pipeline.prompt.compose(np.ascontiguousarray(batch.images[:, :, ::-1]))
+                    yield pipeline.prompt.compose(np.ascontiguousarray(batch.pixels[:, :, ::-1]))
     finally:
         batches.close()

@@ -1,4 +1,4 @@
-"""Shards: what was gathered of a part of the data, as one file; shards of all parts add up to the whole."""
+"""Shards: what was gathered of a part of the data, as one file; those of all parts add up to the whole model."""
 
 from __future__ import annotations
 
@@ -26,6 +26,8 @@ SHOWN = 8  # numbers of missing shares in a sentence
 DEPTH = 3  # of tables in facts that are joined entry by entry
 
 T = TypeVar("T")
+FACTS = "facts"  # of an entry of a model's history: what `Shard` calls so
+WITHOUT_RESPONSES = "oas"  # the rule where nothing can be left out: it needs the statistics alone
 
 
 @dataclass(frozen=True)
@@ -149,10 +151,6 @@ def joined_facts(one: Json, two: Json, depth: int = DEPTH) -> Json:
         elif isinstance(mine, list) and isinstance(theirs, list):
             both[key] = [*mine, *theirs]
     return both
-
-
-FACTS = "facts"  # of an entry of a model's history: what `Shard` calls so
-WITHOUT_RESPONSES = "oas"  # the rule where nothing can be left out: it needs the statistics alone
 
 
 @dataclass(frozen=True)

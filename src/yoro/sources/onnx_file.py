@@ -16,7 +16,7 @@ from yoro import limits
 from yoro.errors import InputError, SourceError, explaining
 from yoro.sources.graph_builder import GraphInput, with_preprocessing
 from yoro.sources.layer_outputs import with_pooled_output
-from yoro.sources.names import SourceName, check_options, colour_option, parse_colour, parse_side, side_option
+from yoro.sources.names import SourceName, check_options, parse_colour, parse_side
 from yoro.sources.protocol import IMAGENET_COLOURS, Colour, Identity, Images, Reading, Responses, check_responses
 from yoro.sources.runtime import GraphSource, open_session, run_session
 
@@ -121,7 +121,10 @@ def _open(file: OnnxFile, name: SourceName, read: Reading, threads: int | None) 
     inner, digest = load_graph(file, name)
     metadata = {item.key.removeprefix("yoro."): item.value for item in inner.metadata_props if item.key in METADATA}
     said = {**metadata, **file.said}
-    flipped = _flipped(name, said)
+    facts = {**said, **name.options}
+    flipped = facts.get("channels", "rgb") == "bgr"
+    if not flipped and facts.get("channels", "rgb") != "rgb":
+        raise SourceError(f"{name.text!r}: option 'channels' must be rgb or bgr; got {facts['channels']!r}.")
     if flipped:  # the same weights mean something else
         digest = hashlib.sha256(f"bgr {digest}".encode()).hexdigest()
     if name.digest not in ("", digest):
@@ -133,10 +136,11 @@ def _open(file: OnnxFile, name: SourceName, read: Reading, threads: int | None) 
     inputs = [value for value in inner.graph.input if value.name not in constants]
     if len(inputs) != 1:
         raise SourceError(f"{name.text!r} has {len(inputs)} inputs; a classifier of images has one.")
-    batch, side, channels_first, takes_bytes = _input_form(inputs[0], name, _given_side(said, name), said)
-    mean, std = _normalisation(said, name, takes_bytes)
+    given_side = parse_side(facts["side"], _where(name, "side")) if "side" in facts else None
+    batch, side, channels_first, takes_bytes = _input_form(inputs[0], name, given_side, said)
+    mean, std = _normalisation(facts, name, takes_bytes)
     output, read = _choose_output(inner, name, read)
-    given = {*said, *name.options, *(("mean", "std") if takes_bytes else ())}
+    given = {*facts, *(("mean", "std") if takes_bytes else ())}
     if any(dim.dim_value == side for dim in inputs[0].type.tensor_type.shape.dim):
         given.add("side")
     assumed = tuple(key for key in ("side", "mean", "std") if key not in given)
@@ -224,21 +228,20 @@ def _input_form(
     return dims[0], side, layout == "nchw", ELEMENTS[tensor.elem_type]
 
 
-def _given_side(metadata: Mapping[str, str], name: SourceName) -> int | None:
-    if "side" not in name.options and "side" in metadata:
-        return parse_side(metadata["side"], f"{name.text!r}: metadata yoro.side")
-    return side_option(name, DEFAULT_SIDE) if "side" in name.options else None
+def _where(name: SourceName, key: str) -> str:
+    """What a value is called in errors: an option of the name, or what the file or its repository says."""
+    return f"{name.text!r}: {'option' if key in name.options else 'metadata'} {key!r}"
 
 
-def _normalisation(metadata: Mapping[str, str], name: SourceName, takes_bytes: bool) -> tuple[Colour, Colour]:
-    """Mean and standard deviation: from the options, else the metadata, else ImageNet's."""
+def _normalisation(facts: Mapping[str, str], name: SourceName, takes_bytes: bool) -> tuple[Colour, Colour]:
+    """Mean and standard deviation that are given, else ImageNet's."""
     if takes_bytes and {"mean", "std"} & set(name.options):
         raise SourceError(f"{name.text!r} takes raw bytes; remove mean and std.")
-    colours = dict(IMAGENET_COLOURS)
-    for key in colours:
-        if key in metadata:
-            colours[key] = parse_colour(metadata[key], f"{name.text!r}: metadata yoro.{key}", positive=key == "std")
-    return colour_option(name, "mean", colours["mean"]), colour_option(name, "std", colours["std"])
+    mean, std = (
+        parse_colour(facts[key], _where(name, key), positive=key == "std") if key in facts else usual
+        for key, usual in IMAGENET_COLOURS.items()
+    )
+    return mean, std
 
 
 def own_white(model: onnx.ModelProto, tensor: str) -> Literal[1, 255] | None:
@@ -261,14 +264,6 @@ def own_white(model: onnx.ModelProto, tensor: str) -> Literal[1, 255] | None:
         elif kind not in ("Transpose", "Cast", "Identity"):
             break
     return white
-
-
-def _flipped(name: SourceName, said: Mapping[str, str]) -> bool:
-    """Whether blue comes first."""
-    channels = name.options.get("channels") or said.get("channels", "rgb")
-    if channels not in ("rgb", "bgr"):
-        raise SourceError(f"{name.text!r}: option 'channels' must be rgb or bgr; got {channels!r}.")
-    return channels == "bgr"
 
 
 def _choose_output(model: onnx.ModelProto, name: SourceName, read: Reading) -> tuple[str, Reading]:

@@ -1,4 +1,4 @@
-"""Opens sources by name, from one table of prefixes."""
+"""Opens sources by name, from one table of prefixes, or says why one cannot be opened on this machine."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from yoro.environment import install, refuse_telemetry
 from yoro.errors import SourceError, one_line
 from yoro.sources.added import added_names, added_source
 from yoro.sources.embedded import NETWORKS, weight_file
-from yoro.sources.hub_onnx import is_here
 from yoro.sources.minilm import model_folder
 from yoro.sources.models import install_command, installed, list_sources, places_of
 from yoro.sources.names import SEPARATOR, SourceName, parse_name, split_names, with_side
@@ -26,6 +25,7 @@ INSTEAD = (
     "Refinement needs a source with gradients: embedded:lite0, timm:NAME, torchvision:NAME/WEIGHTS or "
     "open_clip:MODEL/TAG. Fit again on one of these, or use the one-pass model as it is."
 )
+NOT_CACHED = "its weights are not on this machine and would be downloaded; or give a file with ?weights=FILE"
 
 
 @dataclass(frozen=True)
@@ -213,9 +213,6 @@ def _imported(target: str) -> Callable[..., Any]:
     return found
 
 
-NOT_CACHED = "its weights are not on this machine and would be downloaded; or give a file with ?weights=FILE"
-
-
 def why_unavailable(name: str, gradients: bool = False) -> str:
     """Why a source cannot be opened; empty if it can. `gradients` says that a prompt is trained through it.
 
@@ -241,7 +238,7 @@ def _missing_file(name: SourceName) -> str:
 
 def _missing_package(name: SourceName) -> str:
     if name.prefix == "hf":
-        return "" if is_here(name) else "it is not on this machine and would be downloaded"
+        return "" if _imported("hub_onnx:is_here")(name) else "it is not on this machine and would be downloaded"
     if name.prefix != "embedded":
         return ""
     if name.rest == "conse":
