@@ -29,7 +29,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class _Tables:
-    """Products of members (n) and class means (k) in the metric of every node."""
+    """Inner products of members (n) and class means (k) in the metric of every node."""
 
     nodes: LogNodes
     inverse: Array  # (nodes, rank)

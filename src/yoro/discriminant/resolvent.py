@@ -1,4 +1,4 @@
-"""Products in many metrics that differ by a multiple of the identity, from few of them."""
+"""Inner products in many metrics that differ by a multiple of the identity, interpolated from few of them."""
 
 from __future__ import annotations
 

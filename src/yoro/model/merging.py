@@ -46,9 +46,9 @@ def shard_facts_of(model: Model) -> Json:
 
 
 def joined_notes(shards: Sequence[Shard], whole: Shard) -> list[str]:
-    """Sentences on what is missing, and on what is in two of the shards.
+    """Notes on what is missing, and on what is in two of the shards.
 
-    A share all of whose images are in another shard too says nothing of what is missing.
+    A share whose images are all in another shard too does not tell that anything is missing.
     """
     if blind := sum(not shard.gathered.noting for shard in shards) if len(shards) > 1 else 0:
         have = "has" if blind == 1 else "have"

@@ -126,7 +126,7 @@ def told_parts(shard: Shard) -> str:
 
 
 def _shares(facts: Json) -> Iterator[tuple[int, set[int], list[str]]]:
-    """Of each data of which shares are here: how many shares there are, which are here, and the classes of all."""
+    """For each dataset that was split into shares: how many there are, which are here, and the classes of all."""
     shares = facts.get(SHARES)
     for entry in shares.values() if isinstance(shares, dict) else ():
         of, have = (entry.get("of"), entry.get("have")) if isinstance(entry, dict) else (None, None)

@@ -32,7 +32,7 @@ class Answered:
 
 
 class Served:
-    """One state of a model: what was decoded for it is answered by it, though it was replaced meanwhile."""
+    """One state of a model: images decoded for it are answered by it, even if it was replaced meanwhile."""
 
     def __init__(self, classifier: OpenModel, *, whole: bool = False) -> None:
         """`whole` runs every network, not only those that the answers depend on."""
@@ -54,7 +54,7 @@ class Served:
         return self.pipeline.source.concurrent
 
     def rows(self, images: NDArray[np.uint8]) -> list[Answered | ImageError]:
-        """What there is to say of each of some decoded images, by one forward pass."""
+        """The answers to some decoded images, by one forward pass."""
         responses, model = self.pipeline.respond(images), self.classifier.model
         sound = np.isfinite(responses).all(axis=1)
         logs = log_answers(model, np.where(sound[:, None], responses, 0.0))
@@ -84,12 +84,12 @@ class Served:
 
     @cached_property
     def strangeness(self) -> OutOfDistributionScore:
-        """What the model takes for strange; found when first asked for."""
+        """The out-of-distribution score, computed when first needed."""
         return out_of_distribution_score(self.classifier.model)
 
     @cached_property
     def sets(self) -> LabelSets:
-        """Sets of labels, of whatever coverage; found when first asked for."""
+        """Conformal prediction sets of any coverage, computed when first needed."""
         return left_out_sets(self.classifier.model, 0.5)
 
     def facts(self) -> Json:

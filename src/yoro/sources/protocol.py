@@ -41,11 +41,11 @@ class ResponseSource(Protocol):
 
     @property
     def layout(self) -> Layout | None:
-        """The layers that a response consists of; None is one layer, taken as it is."""
+        """The layers that a response consists of; None means one layer, not transformed."""
 
     @property
     def preferred_batch(self) -> int:
-        """How many images it likes to get at once."""
+        """The preferred number of images per call."""
 
     @property
     def concurrent(self) -> bool:
@@ -56,19 +56,19 @@ class ResponseSource(Protocol):
         """What a user should know before the first image is read."""
 
     def prepare(self, pixels: type[np.generic]) -> None:
-        """Do what the first images, of uint8 or float32, would wait for; called beside their decoding."""
+        """Do what the first call would otherwise wait for (images of uint8 or float32); runs while images are decoded."""
 
     def outcome(self) -> str:
         """The API calls of this run and their cost, in a sentence; empty for a source that runs here."""
 
     def member(self, network: str) -> ResponseSource:
-        """The network of that name, of a source that has several; otherwise the source itself."""
+        """The network of that name, if the source has several; otherwise the source itself."""
 
     def only(self, networks: Collection[str]) -> ResponseSource:
-        """The source with these networks alone run; the responses of the others are zeros."""
+        """The source with only these networks run; the responses of the others are zeros."""
 
     def read_all(self) -> ResponseSource:
-        """The source read at all its layers from now on; one that has a single output stays as it is."""
+        """The source, reading all its layers from now on; one with a single output does not change."""
 
     def respond(self, images: Images) -> Responses:
         """Responses (n, width) to RGB images (n, side, side, 3).
@@ -138,7 +138,7 @@ class Identity:
 
 @dataclass(frozen=True)
 class Calls:
-    """What an endpoint may be asked: so many calls, None for as many as it takes; in a dry run none at all."""
+    """How many calls an endpoint may get: None for no limit; none at all in a dry run."""
 
     budget: int | None = None
     dry: bool = False
@@ -225,10 +225,10 @@ def check_images(images: Images, side: int) -> None:
     """Refuse anything but uint8 or float32 of shape (n, side, side, 3)."""
     if not isinstance(images, np.ndarray) or images.dtype not in (np.uint8, np.float32):
         came = images.dtype if isinstance(images, np.ndarray) else type(images).__name__
-        raise InputError(f"Images came as {came}; expected a numpy array of uint8, or of float32 in [0, 1].")
+        raise InputError(f"Images are {came}; expected a numpy array of uint8, or of float32 in [0, 1].")
     if images.ndim != 4 or images.shape[1:] != (side, side, 3):
         raise InputError(
-            f"Images came with shape {images.shape}; this source needs (n, {side}, {side}, 3). Resize them first."
+            f"Images have shape {images.shape}; this source needs (n, {side}, {side}, 3). Resize them first."
         )
 
 
