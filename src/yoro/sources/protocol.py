@@ -56,7 +56,7 @@ class ResponseSource(Protocol):
         """What a user should know before the first image is read."""
 
     def prepare(self, pixels: type[np.generic]) -> None:
-        """Do what the first call would otherwise wait for (images of uint8 or float32); runs while images are decoded."""
+        """Do what the first call would wait for (images of uint8 or float32); runs while images are decoded."""
 
     def outcome(self) -> str:
         """The API calls of this run and their cost, in a sentence; empty for a source that runs here."""
