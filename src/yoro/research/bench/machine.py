@@ -30,7 +30,7 @@ def machine_facts(device: str) -> dict[str, str]:
 
 
 def forget_peak() -> None:
-    """Let the peaks of memory begin anew, where the system can; elsewhere they are those of the process so far."""
+    """Reset the peaks of memory where the system allows; elsewhere they are those of the process so far."""
     with suppress(OSError):
         RESET.write_text("5")
     if "torch" in sys.modules:
