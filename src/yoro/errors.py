@@ -110,7 +110,7 @@ class DatasetError(InputError):
 
 
 class StatisticsError(YoroError, ValueError):
-    """Statistics asked to give back what they never held."""
+    """Removal of what was never added."""
 
 
 class SelectionError(YoroError, ValueError):

@@ -30,7 +30,10 @@ class FitData:
     unlabelled: str | None = option(None, "Unlabelled images to learn from as well, if they help.", metavar="DATA")
     label_from: str | None = LABEL_FROM.field(None)
     classes: Path | None = option(
-        None, "File of further class names, one per line, known by their sentences.", metavar="FILE", expert=True
+        None,
+        "File of more class names, one per line: classes with descriptions but no images.",
+        metavar="FILE",
+        expert=True,
     )
     reservoir: bool = option(True, "Keep responses, so that the shrinkage can be chosen again later.", expert=True)
     dry_run: bool = DRY_RUN.field(False)

@@ -120,7 +120,7 @@ def join(
     )
 
 
-@app.command
+@app.command(usage="Usage: yoro parties mask FOLDER DATA... --key FILE.key [OPTIONS]")
 def mask(
     folder: Folder,
     /,
@@ -208,7 +208,7 @@ def show(folder: Folder, /) -> None:
 
 
 def _tell_two(agreement: Agreement, output: QuietOption) -> None:
-    """Say at the start what two parties learn of each other."""
+    """Warn at the start about what two parties learn of each other."""
     from yoro.parties.agreement import FEW
     from yoro.parties.secure_aggregation import SEEN_BY_TWO
 
@@ -219,7 +219,7 @@ def _tell_two(agreement: Agreement, output: QuietOption) -> None:
 
 
 def _next(session: Session, what: str, parties: Sequence[str] | None = None) -> str:
-    """The beginning of a line with the next step: when it can be taken, by whose files are there."""
+    """The beginning of a line with the next step, and whose files it waits for."""
     wanted = session.agreement.parties if parties is None else parties
     missing = sorted(set(wanted) - set(session.have(what)))
     have = "has" if len(missing) == 1 else "have"

@@ -37,7 +37,7 @@ class StatsOptions:
     """Which part of the data is read, and what is kept of it."""
 
     label_from: str | None = LABEL_FROM.field(None)
-    part: str | None = option(None, "Read part I of N of the data, for job I of N.", metavar="I/N")
+    part: str | None = option(None, "Read only part I of N of the data, as job I of N.", metavar="I/N")
     sums_only: bool = option(False, "Keep sums only: no individual responses, no image hashes.")
     noise: str | None = NOISE.field(None)
     clip: float | None = CLIP.field(None)
@@ -177,7 +177,7 @@ def revealed(shard: Shard) -> list[str]:
         return ["The class names; with noise: the counts, the class means and the scatter.", *noise]
     told = ["The number of images and the mean response of each class, and the scatter."]
     if one := int((statistics.counts == 1).sum()):
-        told.append(f"The single response of {counted(one, 'class')} with one image, because it is the mean.")
+        told.append(f"The response of the only image of {counted(one, 'class')}, because it is the mean.")
     if statistics.total < statistics.width:
         told.append("The directions that the images span, because there are fewer images than response coordinates.")
     if gathered.reservoir is not None and len(gathered.reservoir):

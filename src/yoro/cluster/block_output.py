@@ -49,7 +49,7 @@ class BlockOutput:
 
     @property
     def unfinished(self) -> Path:
-        """The folder of the files on the way."""
+        """The folder of the files that are not finished yet."""
         return self.out.with_name(f".{self.out.name}.part")
 
 

@@ -172,7 +172,7 @@ def finished_before(done: int, of: int, tell: Tell) -> None:
 
 
 class RunBlocks:
-    """The blocks of one run: which of them are finished, and what is gathered of all."""
+    """The blocks of one run: which of them are finished, and the sum of their shards."""
 
     def __init__(self, blocks: Sequence[Block], storage: Storage, settings: FitSettings) -> None:
         self._blocks, self._settings = blocks, settings
@@ -205,7 +205,7 @@ class RunBlocks:
 
 
 class Merging:
-    """Adds shards up as soon as all that belong together are there, beside the pass."""
+    """Adds up shards in the background, as soon as all that belong together are there."""
 
     def __init__(self, levels: list[list[TreeNode]], storage: Storage, names: set[str]) -> None:
         self._levels, self._storage, self._names = levels, storage, set(names)
@@ -255,9 +255,9 @@ def read_whole(storage: Storage, name: str) -> Shard:
 
 
 def add_up(storage: Storage, children: list[str], name: str) -> tuple[str, str] | None:
-    """Write the sum of shards, then remove them; gives the kind and text of what went wrong, if anything did.
+    """Write the sum of shards, then remove them; returns the kind and text of an error, if there was one.
 
-    Done a second time, after a kill between the two, it finds the sum and has only to remove.
+    Repeated after a kill between the two steps, it finds the sum and only removes.
     """
     try:
         if name not in patiently(storage.names):

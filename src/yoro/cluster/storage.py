@@ -21,7 +21,7 @@ OURS = re.compile(r"(\d+-)?\d{9}-[0-9a-f]{20}\.(stats|parquet)")
 
 
 def is_ours(name: str) -> bool:
-    """Whether a run writes files of this name; other files in the place are somebody else's."""
+    """Whether a file name is one that a run writes; other files in the place are left alone."""
     return OURS.fullmatch(name) is not None
 
 

@@ -123,7 +123,7 @@ def digest(image: Picture) -> str:
 
 @contextmanager
 def _naming(image: Picture, name: str | None) -> Iterator[None]:
-    """Silence Pillow's warnings, and turn whatever goes wrong into an ImageError that names the image."""
+    """Silence Pillow's warnings, and turn any error into an ImageError that names the image."""
     try:
         with _QUIET:
             yield
@@ -189,7 +189,7 @@ def _opened(content: bytes) -> ImageFile.ImageFile:
 
 
 def _is_heif(content: bytes) -> bool:
-    """Whether an image is a HEIF, as phones take them; then Pillow is told how to read it, or it is said what lacks."""
+    """Whether an image is HEIF (the format of phones); registers the decoder, or says which extra is missing."""
     brands = content[8 : min(int.from_bytes(content[:4]), 256)]  # the first is its own, the others it goes along with
     if content[4:8] != b"ftyp" or brands[:4] not in HEIF_BRANDS or b"avif" in brands:
         return False

@@ -189,7 +189,7 @@ class Dataset:
 
 
 class Ignored:
-    """Collects what was left out, by reason, and says it in short sentences."""
+    """Collects what was left out, by reason, and reports it in short sentences."""
 
     def __init__(self) -> None:
         self._names: dict[str, list[str]] = {}
@@ -227,16 +227,16 @@ def storable(text: str) -> str:
 
 
 def class_name(text: str) -> str:
-    """The one spelling of a class: composed Unicode (macOS stores decomposed names), no outer blanks.
+    """The canonical spelling of a class: composed Unicode (macOS stores decomposed names), no outer blanks.
 
-    It is empty where nothing of the name can be seen.
+    It is empty if nothing of the name is visible.
     """
     name = unicodedata.normalize("NFC", storable(text)).strip()
     return name if any(c.isprintable() for c in name) else ""
 
 
 def checked_label(text: str) -> str:
-    """A label that somebody sent, in its one spelling; an InputError if it is empty or too long."""
+    """A label from a client in its canonical spelling; an InputError if it is empty or too long."""
     label = class_name(text)
     if not label or len(label) > limits.TAUGHT_LABEL:
         raise InputError(f"The label has {len(label):,} visible characters; expected 1 to {limits.TAUGHT_LABEL}.")

@@ -1,4 +1,4 @@
-"""The door to the data: folders, archives, lists, Parquet, WebDataset, URLs, or what Python holds, as a Dataset."""
+"""Finds the data: folders, archives, lists, Parquet, WebDataset, URLs and Python objects become a Dataset."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What people hold in Python, as a Dataset: arrays, lists, tables, datasets of torch and of Hugging Face, generators.
+"""Python objects as a Dataset: arrays, lists, tables, datasets of torch and of Hugging Face, generators.
 
-Nothing here imports torch, pandas or datasets: things are known by what they can do. Where the labels can be had
+Nothing here imports torch, pandas or datasets: objects are recognised by their methods. If the labels can be had
 without the images, an image is read when its turn comes and not kept.
 """
 

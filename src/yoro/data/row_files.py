@@ -245,7 +245,7 @@ def _grouped(files: Iterator[Found], labelled: bool) -> Iterator[tuple[str, Samp
 
 
 def _told(picture: Picture | None, ending: str) -> Sample:
-    """What a file beside an image says of it; nothing if it cannot be read."""
+    """What a .cls, .txt or .json file says of the image beside it; nothing if it cannot be read."""
     if not isinstance(picture, Member) or picture.size > limits.SHARD_SIDECAR_BYTES:
         return {}
     try:

@@ -42,7 +42,7 @@ class SortedFolder:
     already: int = 0  # images that lay there before
 
     def add(self, example: Example, label: str | None) -> None:
-        """Put one image into the folder of its class, or of those that are not sure; one that lies there stays."""
+        """Put one image into the folder of its class, or of uncertain ones; one that is there already is skipped."""
         group = UNSURE if label is None else self.names[label]
         (self.folder / group).mkdir(exist_ok=True)
         target = free_path(self.folder / group, _file_name(example.name))

@@ -26,7 +26,7 @@ from yoro.mappings.batches import Array, class_codes
 
 @dataclass(frozen=True)
 class _Tables:
-    """Products of members (n) and class means (k) in the metric of every node."""
+    """Inner products of members (n) and class means (k) in the metric of every node."""
 
     nodes: LogNodes
     inverse: Array  # (nodes, rank)

@@ -94,7 +94,7 @@ def make_evidence(
 ) -> Evidence:
     """Evidence from statistics and members, with the anchors and the zero-shot head of sentences if they vote.
 
-    `decompose` replaces the default spectrum of this kind of response; `spectrum` is at hand where it was made before.
+    `decompose` replaces the default spectrum of this kind of response; `spectrum` reuses one that was computed before.
     """
     head = None
     if words is not None and votes:

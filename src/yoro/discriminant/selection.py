@@ -48,7 +48,7 @@ def select_shrinkage(rule: str | float, evidence: Evidence, left_out: LeaveOneOu
 
 
 def leave_one_out(evidence: Evidence, *, every: bool = False) -> LeaveOneOut | None:
-    """The responses kept, ready to be left out; None if there are none, or none can be.
+    """Leave-one-out of the stored responses; None if there are none, or none can be left out.
 
     Of many responses and many classes a sample, unless `every` one is wanted.
     """
@@ -254,7 +254,7 @@ def _least(rule: str, candidates: Sequence[_Candidate]) -> _Candidate:
 
 
 def _earns(mixed: _Candidate, plain: _Candidate, head: NDArray[np.bool_], weights: Array) -> bool:
-    """Whether the head corrects more answers than it spoils, by one standard error; or is the better of the two.
+    """Whether the head corrects more answers than it breaks, by one standard error; or is the better of the two.
 
     Likelihood alone would also take a head that only makes sure answers less sure.
     """

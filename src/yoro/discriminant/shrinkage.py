@@ -1,4 +1,4 @@
-"""Shrinkage of the within-class covariance: its spectrum, whole rho paths, and closed formulas for rho."""
+"""Covariance shrinkage: the spectrum within classes, whole rho paths, and closed formulas for rho."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def make_spectrum(
             raise InputError("The target 'texts' needs the text vectors that the responses are made with.")
         return low_rank_spectrum(statistics, texts, scale)
     if target not in TARGETS:
-        raise InputError(f"unknown shrinkage target {target!r}; choose one of {', '.join(TARGETS)}.")
+        raise InputError(f"Unknown shrinkage target {target!r}; choose one of {', '.join(TARGETS)}.")
     return dense_spectrum(statistics) if target == "identity" else diagonal_spectrum(statistics)
 
 
@@ -192,7 +192,7 @@ def low_rank_spectrum(statistics: ResponseStatistics, texts: ArrayLike, scale: f
     strengths, directions = np.linalg.eigh(t.T @ t)
     seen = strengths > EPSILON * max(t.shape) * strengths[-1]
     if not seen.any():
-        raise InputError("All text vectors are zero, so no response can tell anything.")
+        raise InputError("All text vectors are zero, so responses carry no information.")
     return _spectrum(statistics, scale * directions[:, seen] * np.sqrt(strengths[seen]), len(t), "texts")
 
 

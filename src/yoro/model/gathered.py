@@ -1,4 +1,4 @@
-"""What a pass over labelled data leaves behind, and how it changes: add, remove, rename, merge."""
+"""What a pass over labelled data collects, and how it changes: add, remove, rename, merge."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ class Gathered:
             self.reservoir.rename(dict(names))
 
     def merge(self, other: Gathered) -> Gathered:
-        """Both together, this one first; what one of them does not keep, the whole cannot."""
+        """The sum of both, this one first; it stores only what both store."""
         statistics = self.statistics + other.statistics  # first: it refuses responses of another width
         noting, reservoir = self.noting and other.noting, None
         if self.reservoir is not None and other.reservoir is not None:

@@ -132,7 +132,7 @@ def told_parts(shard: Shard) -> str:
 
 
 def _shares(facts: Json) -> Iterator[tuple[int, set[int], list[str]]]:
-    """Of each data of which shares are here: how many shares there are, which are here, and the classes of all."""
+    """For each dataset that was split into shares: how many there are, which are here, and the classes of all."""
     shares = facts.get(SHARES)
     for entry in shares.values() if isinstance(shares, dict) else ():
         of, have = (entry.get("of"), entry.get("have")) if isinstance(entry, dict) else (None, None)
@@ -181,9 +181,9 @@ def shard_facts_of(model: Model) -> Json:
 
 
 def joined_notes(shards: Sequence[Shard], whole: Shard) -> list[str]:
-    """Sentences on what is missing, and on what is in two of the shards.
+    """Notes on what is missing, and on what is in two of the shards.
 
-    A share all of whose images are in another shard too says nothing of what is missing.
+    A share whose images are all in another shard too does not tell that anything is missing.
     """
     if blind := sum(not shard.gathered.noting for shard in shards) if len(shards) > 1 else 0:
         have = "has" if blind == 1 else "have"

@@ -83,7 +83,7 @@ class PublicKeys:
 
     @property
     def fingerprint(self) -> str:
-        """Of both keys, to be compared over another channel than the files came by, such as the telephone."""
+        """A fingerprint of both keys, to be compared over another channel, such as the telephone."""
         digest = json_digest([self.party, self.exchange.hex(), self.signing.hex()])[:SIZE]
         return " ".join(digest[i : i + 4] for i in range(0, SIZE, 4))
 

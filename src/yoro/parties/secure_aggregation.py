@@ -62,7 +62,7 @@ class Session:
         return self.folder / f"{party}.{what}"
 
     def have(self, what: str) -> tuple[str, ...]:
-        """The parties whose file of that kind is there."""
+        """The parties whose file of that kind has arrived."""
         return tuple(party for party in self.agreement.parties if self.place(party, what).is_file())
 
     def joined(self) -> dict[str, PublicKeys]:

@@ -48,7 +48,7 @@ class ServedPipeline:
         return self.pipeline.source.concurrent
 
     def rows(self, images: NDArray[np.uint8]) -> list[Answered | ImageError]:
-        """What there is to say of each of some decoded images, by one forward pass."""
+        """The answers to some decoded images, by one forward pass."""
         responses = self.respond(images)
         sound = np.isfinite(responses).all(axis=1)
         logs = self.logs(np.where(sound[:, None], responses, 0.0))
@@ -104,12 +104,12 @@ class Served(ServedPipeline):
 
     @cached_property
     def strangeness(self) -> OutOfDistributionScore:
-        """What the model takes for strange; found when first asked for."""
+        """The out-of-distribution score, computed when first needed."""
         return out_of_distribution_score(self.classifier.model)
 
     @cached_property
     def sets(self) -> LabelSets:
-        """Sets of labels, of whatever coverage; found when first asked for."""
+        """Conformal prediction sets of any coverage, computed when first needed."""
         return left_out_sets(self.classifier.model, 0.5)
 
     def facts(self) -> Json:

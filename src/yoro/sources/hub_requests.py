@@ -91,15 +91,15 @@ def _refusal(error: HTTPError, what: str) -> SourceError:
     """What an error of HTTP means, in a sentence."""
     host, kind = hub_host(), error.headers.get("X-Error-Code", "")
     if error.code >= 500 or error.code == 429:
-        return HubAwayError(f"{host} is out of order (HTTP {error.code}); try again later.")
+        return HubAwayError(f"{host} is unavailable (HTTP {error.code}); try again later.")
     if error.code == 403 or kind == "GatedRepo":
-        said = f"{host} does not give {what}: ask for access on its page, and set HF_TOKEN to your token."
+        said = f"{host} refuses access to {what}: request it on its page, and set HF_TOKEN to your token."
     elif error.code == 401:
         said = f"{host} has no public {what}. If it is private or gated, set HF_TOKEN to your token."
     elif error.code == 404:
-        said = f"{host} has no {what}. Are the names spelt as on its page?"
+        said = f"{host} has no {what}. Check the spelling on its page."
     else:
-        said = f"{host} refuses {what} (HTTP {error.code})."
+        said = f"{host} refused {what} (HTTP {error.code})."
     return HubRefusalError(said, error.code)
 
 

@@ -156,7 +156,9 @@ def load_graph(file: OnnxFile, name: SourceName) -> tuple[onnx.ModelProto, str]:
     """The model with its external weights, and a digest of both."""
     path = file.path
     if not path.is_file():
-        raise SourceError(f"{name.text!r}: there is no file {str(path)!r}.")
+        raise SourceError(
+            f"{name.text!r}: {str(path)!r} does not exist. If it moved, give its place: --source onnx:PATH."
+        )
     if path.stat().st_size > limits.ONNX_FILE_BYTES:
         raise SourceError(
             f"{name.text!r}: {str(path)!r} has {path.stat().st_size:,} bytes, more than an ONNX file can have."
@@ -245,7 +247,7 @@ def _normalisation(facts: Mapping[str, str], name: SourceName, takes_bytes: bool
 
 
 def own_white(model: onnx.ModelProto, tensor: str) -> Literal[1, 255] | None:
-    """The value of white in the input of a graph that normalises it itself, 1 or 255; None if it does not.
+    """The value of white (1 or 255) in the input of a graph that normalises it itself; None if it does not.
 
     Such a graph begins by adding or multiplying constants, of the size of colours in these units.
     """

@@ -41,9 +41,9 @@ class ResponseSource(Protocol):
     mean: Colour
     std: Colour
     class_names: list[str] | None
-    layout: Layout | None = None
-    preferred_batch: int = 1
-    concurrent: bool = False
+    layout: Layout | None = None  # the layers that a response consists of; None means one layer, not transformed
+    preferred_batch: int = 1  # the preferred number of images per call
+    concurrent: bool = False  # whether `respond` may be called while another call runs
 
     @property
     def notes(self) -> Sequence[str]:
@@ -51,7 +51,7 @@ class ResponseSource(Protocol):
         return ()
 
     def prepare(self, pixels: type[np.generic]) -> None:
-        """Do what the first images, of uint8 or float32, would wait for; called beside their decoding."""
+        """Do what the first call would wait for (images of uint8 or float32); runs while images are decoded."""
         return
 
     def outcome(self) -> str:
@@ -59,15 +59,15 @@ class ResponseSource(Protocol):
         return ""
 
     def member(self, network: str) -> ResponseSource:
-        """The network of that name, of a source that has several; otherwise the source itself."""
+        """The network of that name, if the source has several; otherwise the source itself."""
         return self
 
     def only(self, networks: Collection[str]) -> ResponseSource:
-        """The source with these networks alone run; the responses of the others are zeros."""
+        """The source with only these networks run; the responses of the others are zeros."""
         return self
 
     def read_all(self) -> ResponseSource:
-        """The source read at all its layers from now on; one that has a single output stays as it is."""
+        """The source, reading all its layers from now on; one with a single output does not change."""
         return self
 
     def respond(self, images: Images) -> Responses:
@@ -129,7 +129,7 @@ class Identity:
 
 @dataclass(frozen=True)
 class Calls:
-    """What an endpoint may be asked: so many calls, None for as many as it takes; in a dry run none at all."""
+    """How many calls an endpoint may get: None for no limit; none at all in a dry run."""
 
     budget: int | None = None
     dry: bool = False
@@ -189,10 +189,10 @@ def check_images(images: Images, side: int) -> None:
     """Refuse anything but uint8 or float32 of shape (n, side, side, 3)."""
     if not isinstance(images, np.ndarray) or images.dtype not in (np.uint8, np.float32):
         came = images.dtype if isinstance(images, np.ndarray) else type(images).__name__
-        raise InputError(f"Images came as {came}; expected a numpy array of uint8, or of float32 in [0, 1].")
+        raise InputError(f"Images are {came}; expected a numpy array of uint8, or of float32 in [0, 1].")
     if images.ndim != 4 or images.shape[1:] != (side, side, 3):
         raise InputError(
-            f"Images came with shape {images.shape}; this source needs (n, {side}, {side}, 3). Resize them first."
+            f"Images have shape {images.shape}; this source needs (n, {side}, {side}, 3). Resize them first."
         )
 
 

@@ -82,7 +82,7 @@ def packed_page(learned: Learned) -> bytes:
 
 
 def report_of(work: Workspace, learned: Learned) -> bytes:
-    """The report that `yoro fit --html` writes."""
+    """The report on the training photos, as `yoro fit --html` writes it."""
     page = fit_report(learned.classifier, examples_of(work, learned), "the studio")
     if page is None:
         raise InputError("Too few photos for a report: no class has two.")
@@ -90,7 +90,7 @@ def report_of(work: Workspace, learned: Learned) -> bytes:
 
 
 def test_report_of(work: Workspace, learned: Learned) -> bytes:
-    """The report that `yoro evaluate --html` writes, on the test set."""
+    """The report on the test set, as `yoro evaluate --html` writes it."""
     with work.lock:
         state, classes = work.state, learned.classifier.model.statistics.classes
         labels = [(digest, state.classes.get(state.photos[digest].belongs, "")) for digest in state.test_set()]

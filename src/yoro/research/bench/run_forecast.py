@@ -73,7 +73,7 @@ def forecast(
     anew: bool = False,
     share: DataShare = WHOLE,
 ) -> list[CellForecast]:
-    """Every cell of the plan, or of a share of it, in order. Sources without earlier results are measured or take a usual speed.
+    """Every cell of a share of the plan; sources without earlier results are measured, or have their usual speed.
 
     `anew` counts every cell, whatever is finished or missing here.
     """
@@ -95,6 +95,8 @@ def forecast(
             source = entry.cell.source
             counted, speed = count_images(entry.cell, seen), speeds.get(source) or usual(source)
             seconds = training_cost(entry.cell, counted, speed) + speed.solving
+            if entry.cell.inputs.timed and not find_method(entry.cell.method).trains:
+                seconds += counted.train * speed.forward
             key = entry.dataset, *stage_of(entry.cell), entry.seed if entry.cell.inputs.shots else None
             if key not in read:
                 seconds += sum(counted) * speed.forward
