@@ -102,7 +102,7 @@ def rate(examples: list[Example], side: int, workers: int) -> tuple[float, float
     batches = load(examples, Geometry(side), batch_size=32, workers=workers)
     next(batches)
     begun, used = time.perf_counter(), time.process_time()
-    count = sum(len(batch.indices) for batch in batches)
+    count = sum(len(batch.good) for batch in batches)
     return count / (time.perf_counter() - begun), 1000 * (time.process_time() - used) / count
 
 

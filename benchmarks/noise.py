@@ -13,11 +13,10 @@ from sklearn.datasets import load_digits
 from timing import print_machine, print_table
 from yoro.data.roles import find_roles
 from yoro.discriminant.readings import Layout
-from yoro.model.merging import solve_shards
 from yoro.model.partial_pass import Clip, gather_shard
 from yoro.model.pipeline import make_pipeline
 from yoro.model.settings import FitSettings, Loading, PipelineSettings
-from yoro.model.shards import Shard
+from yoro.model.shards import Shard, solve_shards
 from yoro.parties.differential_privacy import Noise, with_noise
 
 EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0, 32.0)

@@ -1,4 +1,4 @@
-"""One plan on a Ray cluster: python examples/bench_ray.py configs/watermark.toml /shared/results 16.
+"""One plan on a Ray cluster: python examples/bench_ray.py configs/watermark.toml /shared/results 16 [published].
 
 Every worker has a graphics card of its own and computes whatever cell no other one has claimed.
 """
@@ -12,9 +12,10 @@ from yoro.research.bench.results import Results
 from yoro.research.bench.runner import RunSettings, run_plan
 
 
-def work(plan: str, results: str) -> str:
-    """Be one worker until every cell of the plan has a result; how it went, in a sentence."""
-    return str(run_plan(read_plan(plan), Results(Path(results)), RunSettings(data_roots([]))))
+def work(plan: str, results: str, variant: str = "protocol") -> str:
+    """Be one worker until every cell that the paper has a number for has a result; how it went, in a sentence."""
+    chosen = read_plan(plan, variant).of_counterparts("own", "cited")
+    return str(run_plan(chosen, Results(Path(results)), RunSettings(data_roots([]))))
 
 
 if __name__ == "__main__":
@@ -22,5 +23,5 @@ if __name__ == "__main__":
 
     ray.init(address="auto")
     remote = ray.remote(num_gpus=1, max_retries=-1)(work)  # a worker that dies is started again
-    for line in ray.get([remote.remote(*sys.argv[1:3]) for _ in range(int(sys.argv[3]))]):
+    for line in ray.get([remote.remote(*sys.argv[1:3], *sys.argv[4:]) for _ in range(int(sys.argv[3]))]):
         print(line)

@@ -44,11 +44,10 @@ from yoro.discriminant.joint import JointStatistics
 from yoro.discriminant.readings import Layout
 from yoro.errors import YoroError
 from yoro.model.card import model_card
-from yoro.model.merging import solve_shards
 from yoro.model.onnx_export import checked_export
 from yoro.model.partial_pass import DataShare, gather_shard
 from yoro.model.settings import FitSettings
-from yoro.model.shards import Shard
+from yoro.model.shards import Shard, solve_shards
 from yoro.model.store import write_model
 from yoro.parties.secure_aggregation import Session, confirm, total
 from yoro.research.bench.plan import read_plan

@@ -10,9 +10,8 @@ import numpy as np
 from yoro.discriminant.joint import JointStatistics
 from yoro.discriminant.readings import Layout
 from yoro.model.gathered import Gathered
-from yoro.model.merging import solve_shards
 from yoro.model.model import Model, Origin
-from yoro.model.shards import Shard
+from yoro.model.shards import Shard, solve_shards
 from yoro.parties.agreement import agreement_of, write_agreement
 from yoro.parties.secure_aggregation import Session, confirm, join, send
 

@@ -241,6 +241,7 @@ def test_a_question_that_makes_no_sense_is_refused_at_every_door(work, question)
     run(*words, "--ray", "--out", work.folder / "rows", code=2)
 
 
-def test_the_service_refuses_a_threshold_that_is_no_probability(service, work):
+@pytest.mark.parametrize("question", [*(one for one in WRONG if set(one) <= SERVICE), {"threshold": 2}], ids=str)
+def test_the_service_refuses_a_question_that_makes_no_sense(service, work, question):
     sent = [("images", ("a.png", work.files[-1].read_bytes()))]
-    assert service.client.post("/v1/predict", params={"threshold": 2}, files=sent).status_code in (400, 422)
+    assert service.client.post("/v1/predict", params=question, files=sent).status_code == 422

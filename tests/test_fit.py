@@ -370,7 +370,7 @@ def test_all_verbs_on_images_from_the_command_line(folder, new, tmp_path):
     ("words", "message"),
     [
         (["fit", "DATA", "--source", "resnet18", "--out", "x.yoro"], "Did you mean"),
-        (["fit", "DATA", "--prompt", "frame", "--out", "x.yoro"], "unknown prompt"),
+        (["fit", "DATA", "--prompt", "frame", "--out", "x.yoro"], "Unknown prompt"),
         (["fit", "DATA", "--prompt", "padding", "--frame", "7", "--out", "x.yoro"], "A frame starts"),
         (["fit", "DATA", "--read", "pixels", "--out", "x.yoro"], "'features' or 'all'"),
         (["fit", "DATA", "--device", "cuda", "--out", "x.yoro"], "runs on the CPU only"),

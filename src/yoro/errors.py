@@ -21,9 +21,11 @@ expected and what to do.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 ALIKE = 0.5  # of difflib's ratio: what is less alike is not suggested
+LONGEST_REASON = 300  # characters of a library's error that ours repeats
 
 
 def one_line(error: BaseException) -> str:
@@ -108,7 +110,7 @@ class DatasetError(InputError):
 
 
 class StatisticsError(YoroError, ValueError):
-    """Statistics asked to give back what they never held."""
+    """Removal of what was never added."""
 
 
 class SelectionError(YoroError, ValueError):
@@ -133,6 +135,22 @@ class StoreError(YoroError, ValueError):
 
 class OnePassError(YoroError, RuntimeError):
     """A second traversal of the training data was asked for in one-pass mode."""
+
+
+@contextmanager
+def explaining(kind: type[YoroError], said: str, advice: str = "") -> Iterator[None]:
+    """Turn whatever a library raises within into an error of this kind: what failed, why, and what to do.
+
+    It is for code whose errors share no base but Exception. Errors of this package pass.
+    """
+    try:
+        yield
+    except YoroError:
+        raise
+    except Exception as error:
+        raise kind(
+            f"{said}: {one_line(error)[:LONGEST_REASON].rstrip('.')}.{f' {advice}' if advice else ''}"
+        ) from error
 
 
 class DegenerateWarning(UserWarning):

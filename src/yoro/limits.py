@@ -1,4 +1,4 @@
-"""What a stranger's file may make this program read, hold or compute: one table, which the page on security shows.
+"""Limits on what untrusted files may make this program read, store or compute: one table, shown on the security page.
 
 A limit is far beyond honest use, and what lies beyond it is refused before memory is taken for it.
 """

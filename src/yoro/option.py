@@ -21,7 +21,7 @@ KEY = "option"  # in the metadata of a field
 
 @dataclass(frozen=True)
 class Option:
-    """What there is to say of an option; its name, type and default are those of a field."""
+    """The declaration of an option; its name, type and default are those of a field."""
 
     help: str  # one line, as the command line shows it
     details: str = ""  # further sentences, for the documentation

@@ -179,9 +179,9 @@ def test_a_classifier_is_exported(fitted, tmp_path):
     ("options", "message"),
     [
         ({"shrinkage": "lou"}, "loo"),
-        ({"prior": "equal"}, "unknown prior"),
+        ({"prior": "equal"}, "Unknown prior"),
         ({"prior": {"bright": 1.0}}, "differ at 'dark'"),
-        ({"prompt": "frame"}, "unknown prompt"),
+        ({"prompt": "frame"}, "Unknown prompt"),
         ({"read": "pixels"}, "'features' or 'all'"),
         ({"device": "gpu"}, "gpu"),
         ({"shots": -1}, "0 or more"),

@@ -145,7 +145,7 @@ def truncated(folder):
         (["predict", "m.yoro", "narrow.npz"], 1, "takes (n, 64)"),
         (["predict", "m.yoro", "some.npz", "--format", "xml"], 2, "xml"),
         (["predict", "train.npz", "some.npz"], 1, "is not a model"),
-        (["evaluate", "m.yoro", "stranger.npz"], 1, "'cat', which the model does not know"),
+        (["evaluate", "m.yoro", "stranger.npz"], 1, "does not know class 'cat'"),
         (["forget", "m.yoro", "stranger.npz"], 1, "cannot be removed"),
         (["forget", "m.yoro", "twice.npz"], 1, "cannot be removed"),
         (["relabel", "m.yoro", "cat=dog"], 1, "No class is named 'cat'"),

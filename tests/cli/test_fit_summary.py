@@ -102,7 +102,7 @@ def test_classes_of_one_or_two_images_are_named(work: Path) -> None:
     labels = np.array(["many"] * 9 + ["some"] * 9 + ["pair"] * 2 + ["single"])
     np.savez(work / "few.npz", responses=rng.normal(size=(21, WIDTH)), labels=labels)
     done = run("fit", "few.npz", "--out", "m.yoro", "--json", cwd=work)
-    assert "Warning: 2 classes of one or two images: 'single' (1), 'pair' (2)." in done.stderr
+    assert "Warning: 2 classes with only one or two images: 'single' (1), 'pair' (2)." in done.stderr
     summary = json.loads(done.stdout)
     assert "'single' (1), 'pair' (2)" in summary["warnings"][0]
     assert summary["leave_one_out"]["n"] == 20  # without the single one its class would not exist

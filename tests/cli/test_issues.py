@@ -102,7 +102,7 @@ def test_a_model_that_refuses_the_list_leaves_the_files_where_they_are(work):
     run("issues", "--fix", "issues.csv", "--model", "m.yoro", cwd=work, code=1)
     assert tree(work) == before
     assert not (work / "issues.csv.moved").exists()
-    assert "goes with --fix LIST" in run("issues", "photos", "--undo", cwd=work, code=2).stderr
+    assert "needs --fix LIST" in run("issues", "photos", "--undo", cwd=work, code=2).stderr
 
 
 def test_earlier_spellings_work_and_name_the_new_ones(work):

@@ -151,7 +151,7 @@ def test_wrong_usage_is_one_line_with_what_may_have_been_meant():
         (["fit", "x", "-o", "y.yoro", "--epochs=3"], "one pass and has no --epochs; --refine N"),
         (["fit", "x", "--out", "y.yoro", "--batchsize", "3"], "Did you mean --batch-size?"),
         (["fit", "x", "--out", "y.yoro", "--workers", "many"], "expected a whole number"),
-        (["fit", "x", "--out", "y.yoro", "--shrinkage", "2"], "unknown shrinkage rule"),
+        (["fit", "x", "--out", "y.yoro", "--shrinkage", "2"], "Unknown shrinkage rule"),
         (["predict"], "M.yoro is missing"),
         (["merge", "a.yoro", "--out", "b.yoro"], "at least two"),
     ):

@@ -47,6 +47,7 @@ def test_the_whole_exchange_is_one_fit(work):
         run("parties", "confirm", "s", "--key", f"{name}.key", cwd=work)
     shown = run("parties", "show", "s", cwd=work).stdout
     assert shown.count("masked, confirmed") == 3
+    assert shown.splitlines()[-1] == "Next, anyone: yoro parties sum s --out TOTAL.stats"
     run("parties", "sum", "s", "--out", "t.stats", cwd=work)
     assert "one by one" not in run("inspect", "t.stats", cwd=work).stdout
     run("merge", "t.stats", "--out", "t.yoro", cwd=work)
@@ -86,6 +87,7 @@ def test_a_slow_party_is_not_dropped_without_a_word(work):
     assert "Without west, who sent no message." in said
     shown = run("parties", "show", "s", cwd=work).stdout.splitlines()
     assert next(line for line in shown if line.startswith("west")).endswith("  left out")
+    assert shown[-1] == "Next, south: yoro parties confirm s --key NAME.key"
     for verb, more in (("mask", ["west.npz"]), ("confirm", ["--without", "west"])):
         late = invoke("parties", verb, "s", *more, "--key", "west.key", cwd=work)
         assert "The others confirmed without west" in late.stderr
@@ -100,6 +102,9 @@ def test_fingerprints_are_the_same_for_all_who_look(work):
     assert len(mark.split()) == 8
     assert f"west   {mark}" in shown
     assert "north  has not joined" in shown
+    assert "Next, north, south: yoro parties join s --party NAME --key NAME.key" in shown
+    unmade = invoke("parties", "mask", "s", "north.npz", "--key", "n.key", cwd=work).stderr
+    assert "n.key does not exist. `yoro parties join" in unmade
 
 
 @pytest.mark.parametrize(
@@ -120,7 +125,7 @@ def test_fingerprints_are_the_same_for_all_who_look(work):
         (["join", "s", "--party", "nobody", "--key", "x.key"], 1, "not a party of the agreement"),
         (["join", "s", "--party", "west", "--key", "x.key"], 1, "has joined"),
         (["join", "none", "--party", "west", "--key", "x.key"], 1, "has no agreement.json"),
-        (["mask", "s", "north.npz", "--key", "none.key"], 1, "'none.key' cannot be used"),
+        (["mask", "s", "north.npz", "--key", "none.key"], 1, "none.key does not exist"),
         (["mask", "s", "none.npz", "--key", "north.key"], 1, "none.npz"),
         (["mask", "s", "odd.npz", "--key", "north.key"], 1, "'eleven' is not in the agreement"),
         (["mask", "s", "narrow.npz", "--key", "north.key"], 1, "width 5; the agreement has width 64"),

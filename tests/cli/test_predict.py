@@ -116,8 +116,8 @@ def test_an_archive_is_sorted_too_but_not_linked_to(work):
 def test_what_cannot_be_sorted_into_is_found_before_the_first_image(work):
     done = run("predict", "m.yoro", "new", "--sort-into", "new/cat", cwd=work, code=1)
     assert "did not put there" in done.stderr
-    assert "goes with --sort-into" in run("predict", "m.yoro", "new", "--undo", cwd=work, code=2).stderr
-    assert "goes with --sort-into" in run("predict", "m.yoro", "new", "--link", cwd=work, code=2).stderr
+    assert "needs --sort-into" in run("predict", "m.yoro", "new", "--undo", cwd=work, code=2).stderr
+    assert "needs --sort-into" in run("predict", "m.yoro", "new", "--link", cwd=work, code=2).stderr
 
 
 def test_the_gallery_shows_every_image_the_most_doubtful_first(work):
@@ -174,7 +174,7 @@ def test_unknown_classes_are_listed_and_the_others_measured_if_asked(work):
     for name in ("dog", "owl"):
         shutil.copytree(work / "new" / "cat", work / "new" / name)
     said = run("evaluate", "m.yoro", "new", cwd=work, code=1).stderr
-    assert "2 classes ('dog', 'owl'), which the model does not know" in said
+    assert "does not know 2 classes ('dog', 'owl')" in said
     assert "--known" in said
     done = run("evaluate", "m.yoro", "new", "--known", "--json", cwd=work)
     assert json.loads(done.stdout)["n"] == 4

@@ -1,6 +1,6 @@
 """Several hosts on one machine: network namespaces on a switch, each with folders of its own, and one that serves S3.
 
-Needs root, `ip`, `tc` and `unshare`.
+Needs root, `ip`, `tc`, `unshare` and `nsenter`.
 """
 
 from __future__ import annotations
@@ -27,18 +27,20 @@ FIXED = (  # ports of a node's agents: it waits 15 s for those that are not fixe
     "--metrics-export-port=7001", "--dashboard-agent-grpc-port=7002", "--dashboard-agent-listen-port=7003",
     "--runtime-env-agent-port=7004",
 )  # fmt: skip
-INSIDE = """
+FIRST = """
 mkdir -p /tmp/ray && mount --bind "$1/tmp" /tmp/ray || exit  # where Ray keeps its sockets
 mount --bind "$1" /mnt && mount -t tmpfs none "$(dirname "$1")" && mkdir "$1" && mount --move /mnt "$1" || exit
-cd "$1" && shift && exec "$@"
-"""  # the folders of other hosts cannot be seen
+touch "$1/on"
+sleep infinity &
+wait
+"""  # the first process of a host, which does not see the folders of others, nor their processes: Ray takes any it sees
 TOKEN = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
 STORAGE = ("moto[s3]", "flask", "flask-cors", "s3fs")  # not in our environment, where they would make Ray start slowly
 
 
 def lacking() -> str:
     """What is not here of what hosts need, or nothing."""
-    tools = [name for name in ("ip", "tc", "unshare") if shutil.which(name) is None]
+    tools = [name for name in ("ip", "tc", "unshare", "nsenter") if shutil.which(name) is None]
     if tools:
         return f"{tools[0]} is not installed"
     if os.getuid() != 0:
@@ -71,8 +73,7 @@ class Host:
 
     def start(self, *words: object, log: str = "log") -> subprocess.Popen[str]:
         """A process of this host, in a group of its own; what it says goes to a file of the host's folder."""
-        shell = ["unshare", "--mount", "sh", "-c", INSIDE, "sh", self.folder]
-        command = ["ip", "netns", "exec", self.name, *shell, *words]
+        command = ["nsenter", "--target", str(self._first()), "--all", f"--wd={self.folder}", *words]
         own = {
             "HOME": str(self.folder / "home"), "PYTHONPATH": str(self.packages),
             "AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b",
@@ -85,6 +86,17 @@ class Host:
             )  # fmt: skip
         self.running.append(process)
         return process
+
+    def _first(self) -> int:
+        """The first process of this host, without which nothing runs there; it is started if it is not there."""
+        on = self.folder / "on"
+        if not (first := self.processes("sh\0-c")):
+            on.unlink(missing_ok=True)
+            shell = ["unshare", "--mount", "--pid", "--fork", "--mount-proc", "sh", "-c", FIRST, "sh", str(self.folder)]
+            self.running.append(subprocess.Popen(["ip", "netns", "exec", self.name, *shell], start_new_session=True))
+            wait_until(on.exists, self.running[-1])
+            first = self.processes("sh\0-c")
+        return first[0]
 
     def said(self, log: str = "log") -> str:
         return (self.folder / log).read_text()

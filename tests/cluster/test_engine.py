@@ -153,7 +153,7 @@ def test_a_full_disk_ends_the_run_and_it_goes_on_when_there_is_room(ray, alone, 
     try:
         with pytest.raises(StoreError, match="No space left"):
             yoro.fit("photos", **words)
-        kept = len(list(disk.glob("*.stats")))
+        kept = len(list(disk.rglob("*.stats")))
         assert kept > 0
         subprocess.run(["mount", "-o", "remount,size=16m", disk], check=True)
         shutil.rmtree(unseen / "seen")

@@ -195,3 +195,44 @@ def test_a_head_that_dies_is_replaced_and_the_run_resumed(tmp_path, packages, da
         again = Run("the rest, on a new head", second, s3, fit(second, f"s3://{BUCKET}/photos", "--resume"))
         again.end(alone)
         assert "already finished" in again.said
+
+
+SPOIL = f"""
+import s3fs
+s3 = s3fs.S3FileSystem()
+lost, damaged, *_ = sorted(place for place in s3.find("{LOOKS}") if place.endswith(".stats"))
+s3.rm_file(lost)
+content = bytearray(s3.cat_file(damaged))
+content[-1] ^= 1
+s3.pipe_file(damaged, bytes(content))
+"""
+
+
+def test_after_a_killed_driver_a_lost_and_a_damaged_shard_are_made_again(tmp_path, packages, data, alone):
+    with network(tmp_path, 2, packages) as all_hosts:
+        head, _, s3 = begin(all_hosts, data)
+        asked = fit(head, f"s3://{BUCKET}/photos")
+        run = Run("until the driver was killed", head, s3, asked)
+        run.reach(3)
+        for driver in head.processes("\0".join(map(str, asked[:4]))):
+            os.kill(driver, signal.SIGKILL)
+        assert run.process.wait() != 0
+        assert s3.start(sys.executable, "-c", SPOIL, log="spoil").wait() == 0, s3.said("spoil")
+        again = Run("the rest", head, s3, [*asked, "--resume"])
+        assert again.process.wait() == 1, again.said
+        assert "not what was written" in again.said
+        Run("the damaged shard", head, s3, [*asked, "--resume"]).end(alone)
+
+
+def test_two_drivers_with_one_storage_and_a_head_without_its_cable_make_two_models(tmp_path, packages, data, alone):
+    with network(tmp_path, 2, packages) as all_hosts:
+        head, (other,), s3 = begin(all_hosts, data)
+        first = Run("of two drivers, the first", head, s3, fit(head, f"s3://{BUCKET}/photos"))
+        first.reach(1)
+        second = Run("of two drivers, the second", other, s3, fit(head, f"s3://{BUCKET}/photos"))
+        first.reach(3)
+        head.cable("down")
+        time.sleep(10)
+        head.cable("up")
+        first.end(alone)
+        second.end(alone)

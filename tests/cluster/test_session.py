@@ -53,14 +53,14 @@ def test_a_ray_that_lacks_it_is_not_started(monkeypatch):
     from ray._private import node
 
     monkeypatch.delattr(node.Node, "start_monitor")
-    with pytest.raises(YoroError, match=r"Ray \d.* has no Node\.start_monitor, .*--ray auto"), session._by_itself():
+    with pytest.raises(YoroError, match=r"Ray \d.* lacks Node\.start_monitor, .*--ray auto"), session._by_itself():
         pass
 
 
 @pytest.mark.parametrize(
     ("told", "said"),
     [
-        ("Version mismatch: the cluster was started with Ray 2.40.0", "has other versions"),
+        ("Version mismatch: the cluster was started with Ray 2.40.0", "different versions"),
         ("RPC error: InvalidAuthToken: Authentication token is missing", "RAY_AUTH_TOKEN_PATH"),
         ("Failed to connect to Ray cluster at 10.0.0.7:6379", "RAY_AUTH_MODE=token"),
         ("Malformed address", "Is it the address of a head node"),
@@ -84,7 +84,7 @@ def test_what_ray_could_not_do_ends_in_an_error_of_ours(ray):
         import no_such_package  # noqa: F401
 
     with (
-        pytest.raises(YoroError, match=r"lacks what this one has: .*no_such_package"),
+        pytest.raises(YoroError, match=r"lacks a package: .*no_such_package"),
         session.ray_session(ClusterSettings(ray="local")),
     ):
         ray.get(imports.remote())
@@ -116,7 +116,7 @@ def commands() -> list[bytes]:
 
 def test_an_address_where_nobody_listens_is_an_error_at_once():
     pytest.importorskip("ray", reason="the extra ray is not installed")
-    with pytest.raises(YoroError, match=r"No Ray answers at '127\.0\.0\.1:1'"):
+    with pytest.raises(YoroError, match=r"Ray does not answer at '127\.0\.0\.1:1'"):
         session._knock("127.0.0.1:1")
 
 
@@ -130,7 +130,7 @@ def test_what_listens_and_is_no_ray_is_an_error_at_once(ray):
                 line.sendall(b"HTTP/1.1 400 Bad Request\r\n")
 
         threading.Thread(target=answer, daemon=True).start()
-        with pytest.raises(YoroError, match="is no Ray: it answers b'HTTP'"):
+        with pytest.raises(YoroError, match="is not a Ray head node: it answers b'HTTP'"):
             session._knock(f"127.0.0.1:{server.getsockname()[1]}")
     session._knock(ray.get_runtime_context().gcs_address)
 

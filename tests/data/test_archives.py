@@ -16,8 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from yoro import limits
-from yoro.data.archive_members import Member
 from yoro.data.decoding import digest
+from yoro.data.examples import Member
 from yoro.data.find import find
 from yoro.data.geometry import Geometry
 from yoro.data.loading import load
@@ -48,7 +48,7 @@ def test_an_archive_is_read_as_its_folder_is(flowers: Path, suffix: str, workers
         *(load(d.examples, Geometry(8), batch_size=4, workers=workers) for d in (folder, archive)), strict=True
     ):
         assert one.digests == other.digests
-        assert (one.images == other.images).all()
+        assert (one.pixels == other.pixels).all()
         assert not other.failures
     unlabelled = find(packed(flowers, suffix), labelled=False)
     assert [example.name for example in unlabelled] == [example.name for example in folder]

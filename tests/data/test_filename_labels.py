@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from yoro.data.filename_labels import compiled, find_named
+from yoro.data.find import compiled, find_named
 from yoro.errors import InputError
 
 from .conftest import save

@@ -9,8 +9,7 @@ from PIL import Image
 
 from yoro.data.decoding import decode
 from yoro.data.examples import Dataset, Example
-from yoro.data.filename_labels import find_named
-from yoro.data.find import find
+from yoro.data.find import find, find_named
 from yoro.data.geometry import Geometry
 from yoro.errors import ImageError, InputError
 

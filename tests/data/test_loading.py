@@ -21,8 +21,8 @@ from yoro.data.decoding import decode, digest
 from yoro.data.examples import Example
 from yoro.data.find import find
 from yoro.data.geometry import Geometry
-from yoro.data.loading import Batch, default_workers, load
-from yoro.data.processes import DecodingProcess
+from yoro.data.loading import default_workers, load
+from yoro.data.processes import Decoded, DecodingProcess
 from yoro.errors import InputError, YoroError
 
 from .conftest import save
@@ -67,9 +67,9 @@ def ignores_interrupts(pid: int) -> bool:
     return bool(int(ignored[1], 16) >> (signal.SIGINT - 1) & 1)
 
 
-def joined(batches: list[Batch]) -> tuple[list[int], np.ndarray, list[str]]:
-    indices = [index for batch in batches for index in batch.indices]
-    return indices, np.concatenate([b.images for b in batches]), [d for batch in batches for d in batch.digests]
+def joined(batches: list[Decoded]) -> tuple[list[int], np.ndarray, list[str]]:
+    indices = [index for batch in batches for index in batch.good]
+    return indices, np.concatenate([b.pixels for b in batches]), [d for batch in batches for d in batch.digests]
 
 
 @pytest.mark.parametrize("workers", [0, 1, 2, 3])
@@ -100,7 +100,7 @@ def test_broken_files_are_reported_and_skipped(tmp_path: Path, many: list[Exampl
 def test_a_batch_of_broken_files_only_is_empty_not_fatal(tmp_path: Path, workers: int) -> None:
     examples = [Example(tmp_path / f"{number}.jpg", "x", f"{number}.jpg") for number in range(3)]
     (batch,) = load(examples, GEOMETRY, batch_size=8, workers=workers)
-    assert batch.images.shape == (0, 16, 16, 3)
+    assert batch.pixels.shape == (0, 16, 16, 3)
     assert len(batch.failures) == 3
 
 
@@ -128,7 +128,7 @@ def test_odd_names_reach_the_workers(tmp_path: Path) -> None:
     save(tmp_path / "plain.png").rename(paths[1])
     examples = [Example(path, "a", "x") for path in paths]
     (batch,) = load(examples, GEOMETRY, batch_size=4, workers=1)
-    assert (batch.indices, batch.failures) == ([0, 1], [])
+    assert (batch.good, batch.failures) == ([0, 1], [])
 
 
 def test_no_examples_give_no_batches() -> None:
@@ -303,4 +303,4 @@ def test_default_workers_is_the_number_of_usable_cores() -> None:
 def test_decode_and_load_agree_on_a_real_photo(photos: Path) -> None:
     example = Example(photos / "retina.jpg", "eye", "retina.jpg")
     (batch,) = load([example], Geometry(224), batch_size=1, workers=1)
-    assert np.array_equal(batch.images[0], decode(photos / "retina.jpg", Geometry(224)))
+    assert np.array_equal(batch.pixels[0], decode(photos / "retina.jpg", Geometry(224)))

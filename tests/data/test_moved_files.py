@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from yoro.data.moved_files import ASIDE, move_files, plan_moves, undo_moves, write_journal
+from yoro.data.sorting import ASIDE, move_files, plan_moves, undo_moves, write_journal
 from yoro.errors import InputError
 
 

@@ -165,7 +165,7 @@ def test_a_damaged_journal_is_said_and_an_untrusted_manifest_writes_images_only(
         ((), 2, "PILE is missing"),
         (("pile",), 2, "--into FOLDER"),
         (("pile", "--into", "a", "--groups", "b"), 2, "--into FOLDER"),
-        (("--undo",), 2, "--undo goes with --into"),
+        (("--undo",), 2, "--undo needs --into"),
         (("pile", "--groups", "g", "--link", "--move"), 1, "not both"),
         (("pile", "--into", "pile/in"), 1, "is inside the pile"),
         (("none", "--into", "a"), 1, "does not exist"),

@@ -16,7 +16,7 @@ from yoro.discriminant.conformal import FullConformalRanks, JackknifeRanks
 from yoro.discriminant.evidence import Choice
 from yoro.discriminant.leave_one_out import LeaveOneOut, Refits
 from yoro.discriminant.readings import Layout, Reading
-from yoro.discriminant.resolvent import LogNodes
+from yoro.discriminant.shrinkage import LogNodes
 from yoro.mappings.batches import row_digests
 from yoro.model.gathered import Gathered
 from yoro.model.model import known

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from yoro.data.responses import ResponseBatch
 from yoro.discriminant.evidence import Choice
-from yoro.discriminant.rank_one import Change, HeldSolution
+from yoro.discriminant.rank_one import HeldSolution, ImageChange
 from yoro.discriminant.readings import Layout, Reading
 from yoro.discriminant.solve import solve_mapping
 from yoro.model.gathered import Gathered
@@ -51,8 +51,8 @@ def held_of(photos):
 
 
 def changes_between(before, after):
-    come = [Change(1, ROWS[i], label) for i, label in sorted(after.items() - before.items())]
-    return come + [Change(-1, ROWS[i], label) for i, label in sorted(before.items() - after.items())]
+    come = [ImageChange(1, ROWS[i], label) for i, label in sorted(after.items() - before.items())]
+    return come + [ImageChange(-1, ROWS[i], label) for i, label in sorted(before.items() - after.items())]
 
 
 def levelled(scores):
@@ -120,7 +120,7 @@ def test_what_nearly_all_the_spread_came_from_is_solved_anew():
     labels = list(far.values())
     gathered.add([ResponseBatch(rows[list(far)], labels, None, [i.to_bytes(16, "little") for i in far], labels)])
     solution = HeldSolution.of(known_of(gathered).with_turned())
-    changes, now = [Change(-1, rows[300], "class 1")], gathered_of(photos)
+    changes, now = [ImageChange(-1, rows[300], "class 1")], gathered_of(photos)
     assert solution.after(changes, now.statistics, now.reservoir.members(), "empirical") is None
 
 

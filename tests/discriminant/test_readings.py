@@ -33,7 +33,7 @@ def test_two_views_are_averaged_after_the_transform() -> None:
     two = Layout(LAYOUT.readings, views=2)
     raw = np.random.default_rng(0).normal(size=(3, 7)).astype(np.float32)
     np.testing.assert_allclose(two.transformed([raw, raw]), LAYOUT.transformed([raw]), atol=1e-6)
-    with pytest.raises(InputError, match="1 views came; expected 2"):
+    with pytest.raises(InputError, match="Got 1 views; expected 2"):
         two.transformed([raw])
 
 

@@ -9,10 +9,10 @@ import yoro
 from yoro.discriminant.shrinkage import dense_spectrum
 from yoro.discriminant.simulated import MOST, simulated_members
 from yoro.discriminant.statistics import ResponseStatistics
-from yoro.model.merging import solve_shards
 from yoro.model.open_model import OpenModel
 from yoro.model.partial_pass import gather_shard
 from yoro.model.settings import FitSettings
+from yoro.model.shards import solve_shards
 
 
 @pytest.mark.parametrize("count", [40, 100, 300, 1300])

@@ -11,11 +11,10 @@ from hypothesis import strategies as st
 import yoro
 from photos import write_folder
 from yoro.errors import InputError, StatisticsError
-from yoro.model.merging import shard_of, solve_shards
 from yoro.model.model import Model
 from yoro.model.partial_pass import DataShare, gather_shard
 from yoro.model.settings import FitSettings, PipelineSettings, SolveSettings
-from yoro.model.shards import Shard, merged, missing_shares, read_shard, told_parts, write_shard
+from yoro.model.shards import Shard, merged, missing_shares, read_shard, shard_of, solve_shards, told_parts, write_shard
 from yoro.trust.unlearning import largest_difference, verify
 
 SUMS = {"sums_only": True}
@@ -169,6 +168,8 @@ def test_classes_that_vanish_with_a_lost_part_are_named(tmp_path):
     said = missing_shares(merged([shards[0], shards[1], shards[3]]))
     assert said == ["1 of 4 parts of the same data is missing: 3. Without it these classes have no image: 'c'."]
     assert told_parts(merged([shards[0], shards[3]])) == "1, 4 of 4"
+    with pytest.raises(InputError, match=r"data for 1 class;.* 3 of 4 parts .* are missing: 2, 3, 4\. .*'b', 'c', 'd'"):
+        solve_shards([shards[0]], None, "empirical")
     assert told_parts(gather_shard(tmp_path / "z.npz", FitSettings(), **SUMS).shard) == "1"
 
 

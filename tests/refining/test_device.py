@@ -31,26 +31,39 @@ def scenes():
 
 @pytest.mark.parametrize(
     "views",
-    [None, Augmentation(), Augmentation((0.08, 1.0), (0.75, 1.33), shorter_first=True), Shifts()],
-    ids=["whole", "weak", "strong", "shifts"],
+    [Augmentation(), Augmentation((0.08, 1.0), (0.75, 1.33), shorter_first=True), Shifts()],
+    ids=["weak", "strong", "shifts"],
 )
 @pytest.mark.parametrize("fit", ["squash", "crop"])
 @pytest.mark.parametrize("interpolation", ["bilinear", "bicubic"])
 def test_views_of_a_device_are_those_of_pillow_but_for_rounding(views, fit, interpolation):
-    from yoro.refining.device_views import resized, whole_view
+    from yoro.refining.device_views import resized
 
     geometry = Geometry(64, fit, interpolation, reduced=False, published=True)
     images = scenes()
-    looks = [None if views is None else partial(views.draw, (0, 1, i)) for i in range(len(images))]
-    sizes = [(image.shape[1], image.shape[0]) for image in images]
-    seen = [
-        look(size, geometry) if look else whole_view(size, geometry) for look, size in zip(looks, sizes, strict=True)
-    ]
+    looks = [partial(views.draw, (0, 1, i)) for i in range(len(images))]
+    seen = [look((image.shape[1], image.shape[0]), geometry) for look, image in zip(looks, images, strict=True)]
     made = resized(images, seen, geometry, "cpu").numpy().astype(int)
     expected = np.stack([decode(image, geometry, look=look) for image, look in zip(images, looks, strict=True)])
     difference = np.abs(made - expected)
     assert difference.max() <= 2
     assert (difference > 0).mean() < 0.02
+
+
+@pytest.mark.parametrize("fit", ["squash", "crop"])
+def test_a_device_sees_whole_images_with_the_published_pixels(fit):
+    from yoro.refining.device_views import DeviceImages
+    from yoro.refining.images import LabelledImages
+
+    geometry = Geometry(48, fit, "bicubic", reduced=False, published=True)
+    examples = [Example(scene, CLASSES[i], str(i)) for i, scene in enumerate(scenes())]
+    images = LabelledImages(examples, CLASSES, geometry)
+    expected = np.stack([decode(example.image, geometry) for example in examples])
+    for kept in (images, images.seen_once(), images.decoded_once()):
+        ((pixels, codes),) = DeviceImages(kept, "cpu").batches(9)
+        np.testing.assert_array_equal(pixels.numpy(), expected)
+        assert codes.tolist() == list(range(4))
+    assert {example.image.shape for example in images.seen_once().examples} == {(48, 48, 3)}
 
 
 def test_images_decoded_once_give_the_same_batches_without_decoding_again(monkeypatch, tmp_path):
@@ -195,7 +208,7 @@ def test_an_epoch_runs_where_no_host_can_read_and_fetches_a_loss_and_the_statist
     recipe = Recipe(epochs=1, batch_size=16, augmentation=views, head_clip=0.001 if kind == "autovp" else None)
     training = PromptTraining(prompt, source, head, recipe)
     side = 20 if kind == "autovp" else source.side
-    images = training._ready(LabelledImages(digit_examples(0, 96), CLASSES, Geometry(side, reduced=False)))
+    images = training._ready(LabelledImages(digit_examples(0, 96), CLASSES, Geometry(side, reduced=False)), views)
     training._epoch(1, images, False)
     assert fetched == ["meta"] + ["statistics"] * (kind == "mapping") + ["meta"]  # the first loss, and the last
 
@@ -233,10 +246,13 @@ def test_a_pass_before_the_first_epoch_is_timed_and_images_are_decoded_once(monk
     from yoro.refining import images as labelled
 
     decoded = []
-    real = labelled.decode_whole
-    monkeypatch.setattr(labelled, "decode_whole", lambda *a, **b: decoded.append(a) or real(*a, **b))
+    for name in ("decode", "decode_whole"):
+        real = getattr(labelled, name)
+        monkeypatch.setattr(
+            labelled, name, lambda image, *a, real=real, **b: decoded.append(image.shape) or real(image, *a, **b)
+        )
     training, outcome = trained(32)
-    assert len(decoded) == 32 + 80  # training and validation images, once for both epochs
+    assert decoded.count((8, 8)) == 32 + 80  # training and validation images, once for both epochs
     assert training.prepared == 0.0
     training.gather(labelled.LabelledImages(digit_examples(0, 32), CLASSES, Geometry(32, reduced=False)))
     assert training.prepared > 0.0

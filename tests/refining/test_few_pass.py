@@ -225,7 +225,7 @@ def test_what_may_mend_a_wild_start_runs(fitted, train, held, options):
 def test_fitting_and_refining_in_one_go_holds_images_out(train):
     told = []
     classifier = yoro.fit(train, source=SOURCE, refine=1, tell=told.append)
-    assert any("held out to validate the refinement" in note for note in told)
+    assert any("holding out" in note for note in told)
     assert "Refinement is" in told[-1]
     assert classifier.model.statistics.total == (51 if classifier.model.origin.prompt["trained"] else 60)
 

@@ -120,7 +120,7 @@ def test_a_redirect_within_the_hub_is_followed(hub, monkeypatch):
 @pytest.mark.parametrize("file", [FILE, "README.md"])
 def test_what_has_not_the_hubs_digest_is_removed(hub, home, file):
     hub.faults[file] = "wrong" if file == FILE else "etag " + "0" * 40
-    with pytest.raises(SourceError, match="does not have the digest that the hub states; it was removed"):
+    with pytest.raises(SourceError, match="does not match the hub's digest; it was removed"):
         hub_files(NAME, "main", [file])
     assert not files_under(home / "blobs")
     assert not files_under(home / "snapshots")
@@ -135,21 +135,21 @@ def test_what_has_not_the_hubs_digest_is_removed(hub, home, file):
             {},
             "has no public 'someone/absent' at 'main'. If it is private or gated, set HF_TOKEN",
         ),
-        (NAME, "v9", {}, "has no 'someone/network' at 'v9'. Are the names spelt"),
+        (NAME, "v9", {}, "has no 'someone/network' at 'v9'. Check the spelling"),
         (NAME, "main", {FILE: "status 404"}, f"has no '{FILE}' of 'someone/network'"),
         (
             NAME,
             "main",
             {FILE: "status 403"},
-            f"does not give '{FILE}' of 'someone/network': ask for access on its page",
+            f"refuses access to '{FILE}' of 'someone/network'",
         ),
-        (NAME, "main", {"list": "status 401", "code": "GatedRepo"}, "ask for access on its page, and set HF_TOKEN"),
-        (NAME, "main", {"list": "status 503"}, r"is out of order (HTTP 503); try again later"),
-        (NAME, "main", {"list": "status 418"}, r"refuses 'someone/network' at 'main' (HTTP 418)"),
-        ("no repository", "main", {}, "'no repository' names no repository; expected OWNER/NAME"),
-        ("../../etc/x", "main", {}, "names no repository"),
-        ("a--b/c", "main", {}, "names no repository"),
-        (NAME, "../x", {}, "names no revision"),
+        (NAME, "main", {"list": "status 401", "code": "GatedRepo"}, "on its page, and set HF_TOKEN"),
+        (NAME, "main", {"list": "status 503"}, r"is unavailable (HTTP 503); try again later"),
+        (NAME, "main", {"list": "status 418"}, r"refused 'someone/network' at 'main' (HTTP 418)"),
+        ("no repository", "main", {}, "'no repository' is not a repository name; expected OWNER/NAME"),
+        ("../../etc/x", "main", {}, "is not a repository name"),
+        ("a--b/c", "main", {}, "is not a repository name"),
+        (NAME, "../x", {}, "is not a revision"),
     ],
 )
 def test_an_error_of_the_hub_is_one_sentence(hub, home, repository, revision, faults, said):
@@ -167,7 +167,7 @@ HOSTILE = {
     "a digest that is a path": ({FILE: "etag ../../../escaped"}, {}, "states no digest and size"),
     "no digest": ({FILE: "etag "}, {}, "states no digest and size"),
     "another commit": ({FILE: "commit " + "f" * 40}, {}, "answers with another commit"),
-    "a huge file": ({FILE: "size 9000000000000"}, {}, "has 9,000,000,000,000 bytes; at most"),
+    "a huge file": ({FILE: "size 9000000000000"}, {}, "has 9,000,000,000,000 bytes, more than"),
     "a size that is no number": ({FILE: "size -5"}, {}, "states no digest and size"),
     "a redirect to a file": ({FILE: "to file:///etc/passwd"}, {}, "which is not followed"),
     "a redirect to ftp": ({FILE: "to ftp://127.0.0.1/x"}, {}, "which is not followed"),

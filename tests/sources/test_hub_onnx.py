@@ -16,7 +16,7 @@ import yoro
 from loopback_hub import COMMIT, KERNEL, PREPROCESSING, WIDTH, LoopbackHub, network, repository, serving
 from yoro.errors import SourceError
 from yoro.sources import needs_consent, open_source
-from yoro.sources.availability import why_unavailable
+from yoro.sources.open import why_unavailable
 
 NAME = "someone/network"
 FILE = "onnx/model.onnx"
@@ -119,9 +119,7 @@ def test_a_name_of_another_form_says_which_is_meant(hub, name):
 )
 def test_a_name_that_leads_elsewhere_is_refused(hub, name):
     for door in (open_source, needs_consent):
-        with pytest.raises(
-            SourceError, match=r"names no repository|names no revision|not the name of a file|write hf:"
-        ):
+        with pytest.raises(SourceError, match=r"not a repository name|not a revision|not the name of a file|write hf:"):
             door(name)
     assert not hub.asked
 
@@ -213,7 +211,7 @@ def test_without_its_hub_what_the_cache_has_is_taken_and_said(hub, monkeypatch):
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
     source = open_source(f"hf:{NAME}")
     assert source.name == PINNED
-    assert source.notes[0].startswith(f"Took {NAME} as it is in the cache: 127.0.0.1:9 cannot be reached")
+    assert source.notes[0].startswith(f"Using the cached copy of {NAME}: 127.0.0.1:9 cannot be reached")
     assert not open_source(PINNED).notes
 
 

@@ -24,7 +24,7 @@ from yoro.sources import catalogue, list_sources, needs_consent, open_source
         ("embeded:lite0", "Did you mean 'embedded:lite0'?"),
         ("", "Names look like embedded:lite0"),
         ("nothing of the kind", "Names look like embedded:lite0"),
-        ("embedded:", "names no source"),
+        ("embedded:", "Unknown source"),
         (
             "embedded:lite9",
             "embedded:lite0, embedded:lite1, embedded:lite2, embedded:mobilenet-v2, embedded:pplcnet-v2",

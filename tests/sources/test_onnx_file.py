@@ -156,7 +156,7 @@ def test_weights_beside_the_file_are_part_of_its_digest(tmp_path, images):
 
 
 def test_files_that_are_no_classifier_are_refused(tmp_path):
-    with pytest.raises(SourceError, match="there is no file"):
+    with pytest.raises(SourceError, match="does not exist"):
         open_source(f"onnx:{tmp_path}/absent.onnx")
     for content in (b"", b"not onnx at all", bytes(range(256))):
         (tmp_path / "noise.onnx").write_bytes(content)

@@ -23,7 +23,7 @@ from yoro.errors import InputError, SourceError
 from yoro.model.pipeline import make_pipeline
 from yoro.model.settings import PipelineSettings
 from yoro.sources import catalogue, is_dual, needs_consent, open_source
-from yoro.sources.availability import why_unavailable
+from yoro.sources.open import why_unavailable
 
 pytestmark = pytest.mark.torch
 

@@ -133,7 +133,7 @@ def test_a_folder_becomes_classes_and_the_matrix_opens_its_cells(chromium, tmp_p
         shows(chromium, "24 photos")
         chromium.until("return document.querySelectorAll('#classes li').length === 4")
         guided = chromium.run("return guided")
-        assert "Next: Your photos are coming in." in guided
+        assert "Next: Your photos are being added." in guided
         assert not any("second class" in said for said in guided)  # the folder brings it
         chromium.click("#confusion summary")
         chromium.until("return document.querySelectorAll('#matrix td button').length === 16")

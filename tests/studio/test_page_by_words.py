@@ -233,7 +233,7 @@ def test_many_classes_are_found_sorted_and_added_without_scrolling(chromium, tmp
         chromium.until("return document.querySelectorAll('#classes li').length === 9")  # 4 and 40 to 47
         chromium.run("document.getElementById('find-class').value = 'zebra'")
         chromium.type("#find-class", "s")
-        reads(chromium, "No class has such a name.")
+        reads(chromium, "No class has that name.")
         chromium.run(
             "for (const [id, value] of [['find-class', ''], ['sort-classes', 'name']]) {"
             "  document.getElementById(id).value = value;"
@@ -248,7 +248,7 @@ def test_the_matrix_keeps_its_headers_when_it_is_scrolled(chromium, tmp_path, ph
     with studio_at(tmp_path / "work", photos) as studio:
         studio.settled()
         opened(chromium, studio)
-        press(chromium, "What is taken for what (confusion matrix)")
+        press(chromium, "What is mistaken for what (confusion matrix)")
         chromium.until("return document.querySelectorAll('#matrix td button').length === 16")
         kept = """
             const area = document.querySelector(".scroll"), head = area.querySelector("thead th:last-child");
@@ -277,7 +277,7 @@ def test_suspicious_labels_are_accepted_and_kept_by_tile_or_key(chromium, tmp_pa
         opened(chromium, studio, dark=dark)
         press(chromium, "Suspicious labels")
         reads(chromium, f"About {state['wrong']} wrong labels")
-        reads(chromium, "now rocket, rather cat, ")
+        reads(chromium, "labelled rocket, looks like cat, ")
         faultless(chromium)
         first = studio.photos(-1)[0]
         press(chromium, f"Accept: it is {first['guess']}")
@@ -320,11 +320,11 @@ def test_a_photo_that_was_learned_from_says_why_it_has_two_figures(chromium, tmp
         chromium.run(
             "document.querySelector('#gallery li').dispatchEvent(new MouseEvent('dblclick', { bubbles: true }))"
         )
-        reads(chromium, "It learned from this photo")
-        assert "it would say " in said(chromium)
+        reads(chromium, "This is a training photo")
+        assert "A classifier without it says " in said(chromium)
         assert "log-odds" not in said(chromium)
         press(chromium, "Show what mattered")
-        reads(chromium, "Bright parts speak for")
+        reads(chromium, "Bright parts support")
         chromium.until("return document.querySelector('.mattered img')?.naturalWidth > 100")
         faultless(chromium)
         press(chromium, "Details")
@@ -403,7 +403,7 @@ def test_a_teacher_with_five_kinds_of_leaves_follows_the_guide_in_twelve_steps(c
             press(chromium, "Add")
             chromium.until("return document.getElementById('gallery-title').innerText === arguments[0]", name)
             if name == names[0]:
-                reads(chromium, f"Next: Name a second class, so that {name} can be told from something.")
+                reads(chromium, f"Next: Name a second class: what is not {name}?")
         for name in names:  # 6: their photos, by the button of the guide
             reads(chromium, f"Next: Add photos of {name}: it has none, and five are a good start.")
             press(chromium, "Add photos")
@@ -415,7 +415,7 @@ def test_a_teacher_with_five_kinds_of_leaves_follows_the_guide_in_twelve_steps(c
         chromium.give("#try-file", [leaves / "willow" / "007.jpg"])
         chromium.until("return document.querySelector('#answer .verdict')?.innerText === 'willow'")
         press(chromium, "Show what mattered")  # 8
-        reads(chromium, "Bright parts speak for willow")
+        reads(chromium, "Bright parts support willow")
         faultless(chromium)
         state = studio.settled()
         assert state["right"] >= 24

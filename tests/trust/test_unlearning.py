@@ -81,7 +81,7 @@ def test_what_was_fitted_twice_and_forgotten_once_is_not_certain(digits):
     fitted = yoro.fit(some(digits, 0, 300))
     fitted.update(some(digits, 10, 12))
     receipt = fitted.forget(some(digits, 10, 14)).receipt
-    assert "2 contents still in" in receipt.uncertain[0]
+    assert "2 images still in" in receipt.uncertain[0]
     assert failing(fitted.verify(receipt)) == ["contents"]
 
 
@@ -147,4 +147,4 @@ def test_the_verbs_on_images(tmp_path, views):
     (folder / "cat" / "002.jpg").unlink()
     assert "FAILS" in run("verify", model, receipt, folder, "--workers", 0, code=1).stdout
     run("update", model, gone, "--workers", 0)
-    assert "2 contents still in the model" in run("verify", model, receipt, code=1).stdout
+    assert "2 images still in the model" in run("verify", model, receipt, code=1).stdout

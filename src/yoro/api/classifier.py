@@ -1,4 +1,4 @@
-"""Classifier as people hold it: labels as they were given, notes in the log, and reports, tables and plots at hand."""
+"""The public Classifier: shows labels as they were given, logs notes, and makes reports, tables and plots."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class QuestionOptions(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Report:
-    """A whole web page that needs nothing besides itself, and the figures on it."""
+    """A self-contained web page, and the figures on it."""
 
     html: str = field(repr=False)
     evaluation: Evaluation = field(repr=False)
@@ -131,15 +131,12 @@ class Classifier(OpenModel):
 
     @property
     def classes(self) -> tuple[Label, ...]:
-        """The classes, in the order of the columns of `predict_proba`: names, or whole numbers if such were fitted."""
+        """The classes, in the order of the columns of `predict_proba`: names, or whole numbers if those were fitted."""
         labels = self.model.labels
         return tuple(labels[column] for column in self._columns())
 
     def predict(self, data: Data, *, prior: Prior | None = None, loading: Loading = USUAL) -> list[Label]:
-        """The best class for each image or response; one that cannot be read is an error.
-
-        `prior` as in `predict_proba`.
-        """
+        """The best class of each image or response; an unreadable image is an error. `prior` as in `predict_proba`."""
         names, shares = self._probabilities(data, prior, loading)
         best, classes = shares.argmax(axis=1), self.classes
         answers, chances = [classes[i] for i in best], shares.max(axis=1).tolist()
@@ -147,9 +144,9 @@ class Classifier(OpenModel):
         return _predictions(answers, [{"path": name, "label": label, "probability": p} for name, label, p in told])
 
     def predict_proba(self, data: Data, *, prior: Prior | None = None, loading: Loading = USUAL) -> NDArray[np.float64]:
-        """Probabilities (n, classes); an image that cannot be read is an error, so that rows stay in step.
+        """Probabilities (n, classes), one row per image; an unreadable image is an error.
 
-        `prior` is one to answer by instead of that of the fit: "empirical", "uniform", or a share for each class.
+        `prior` replaces the class prior of the fit: "empirical", "uniform", or a share for each class.
         """
         return self._probabilities(data, prior, loading)[1]
 
@@ -160,7 +157,7 @@ class Classifier(OpenModel):
     def verify(
         self, receipt: Receipt | str | Path, data: object = None, labels: object = None, *, loading: Loading = USUAL
     ) -> Verification:
-        """Whether what a receipt lists is forgotten; with the data that are left, a fit of them is compared too."""
+        """Check an unlearning receipt; with the remaining data, also compare with a fresh fit on them."""
         return verify(self, receipt, joined(data, labels) if data is not None else None, loading=loading)
 
     def to_frame(
@@ -168,20 +165,20 @@ class Classifier(OpenModel):
     ) -> DataFrame:
         """A row for each image: path, label and probability, and the same for the next best up to `top`.
 
-        `threshold`, `unknown`, `coverage`, `calibrate`, `sets_by`, `allow_empty` and `prior` ask what these options of
-        `yoro predict` ask.
+        `threshold`, `unknown`, `coverage`, `calibrate`, `sets_by`, `allow_empty` and `prior` are the options of `yoro
+        predict`.
         """
         asked = Question(top=top, **question)
         return data_frame([answer.row(digits=EXACT) for answer in self._ask(data, asked, loading)])
 
     def left_out(self) -> Evaluation | None:
-        """Figures by exact leave-one-out on what was fitted; None if nothing can be left out."""
+        """Exact leave-one-out figures on the fitted data; None if there are too few images."""
         if self._left_out is None or self._left_out[0] is not self.model:
             self._left_out = self.model, left_out_evaluation(self.model)
         return self._left_out[1]
 
     def report(self, data: Data | None = None, labels: object = None) -> Report:
-        """The page about labelled data; without any, about the fit by exact leave-one-out."""
+        """A report on labelled data; without data, on the fit by exact leave-one-out."""
         if data is not None:
             measured, page = evaluation_report(self, joined(data, labels))
             return Report(page, measured)
@@ -191,7 +188,8 @@ class Classifier(OpenModel):
         return Report(about, evaluation)
 
     def issues(self, data: object, labels: object = None, *, loading: Loading = USUAL) -> Issues:
-        """Labels that look wrong, odd images and duplicates among labelled data, each judged by the model without it.
+        """Probably wrong labels, outliers and duplicates among labelled data, each image judged by the model without
+        it.
 
         `issues.labels` and `issues.pred_probs` are what cleanlab's `find_label_issues` takes.
         """
@@ -201,11 +199,11 @@ class Classifier(OpenModel):
         return found
 
     def advice(self) -> Advice:
-        """What the fitted data are worth, what more images would buy, and which classes need them; nothing is read."""
+        """Expected accuracy now and with more images, and the classes that need them; no image is read."""
         return advise(self.model)
 
     def choose_next(self, data: Data, count: int = COUNT, *, loading: Loading = USUAL) -> NextToLabel:
-        """Which of unlabelled images to label next: those in doubt, and unlike each other."""
+        """Which unlabelled images to label next (active learning): uncertain ones that differ from each other."""
         return choose_next(self, data, count, loading=loading)
 
     def predict_sets(
@@ -218,10 +216,11 @@ class Classifier(OpenModel):
         empty: bool = False,
         loading: Loading = USUAL,
     ) -> list[list[Label]]:
-        """For each image the labels that may be right, the best first; `coverage` is how often the right one is there.
+        """Conformal prediction sets: for each image the labels that may be right, the best first.
 
-        Found by exact leave-one-out on what was fitted (`by` may also be "jackknife+", or "full", which is slow), or by
-        labelled data that were not (`calibrate`). No set is empty unless `empty` allows it.
+        `coverage` is the share of sets that contain the right label. They are calibrated by exact leave-one-out on the
+        training data (`by` may also be "jackknife+", or "full", which is slow), or on labelled data that were not
+        fitted (`calibrate`). No set is empty unless `empty` allows it.
         """
         question = Question(coverage=coverage, calibrate=calibrate, sets_by=by, allow_empty=empty)
         found = list(self._ask(data, question, loading))
@@ -235,9 +234,9 @@ class Classifier(OpenModel):
     def explain(
         self, data: Data, *, near: int = NEAR, fitted: object = None, occlusion: int = 0, loading: Loading = USUAL
     ) -> list[Explanation]:
-        """Why each image was given its class and not the next best: contributions that add up to the log odds.
+        """Explain predictions: contributions that add up to the log odds of an image's two best classes.
 
-        With the `near` most similar fitted images, named if these are given again as `fitted`; and with a map of
+        With the `near` most similar training images, named if these are given as `fitted`, and an occlusion map of
         `occlusion` by `occlusion` cells, each of which costs a forward pass.
         """
         asked = ExplanationRequest(near, fitted, occlusion)
@@ -247,13 +246,13 @@ class Classifier(OpenModel):
         return ResultList(found, counted(len(found), "explanation"), table)
 
     def explain_classes(self, *labels: Label) -> list[ClassReasons]:
-        """The source's classes, or sentences, that speak for these classes and against them; by default for all."""
+        """The backbone's classes, or the sentences, that count for and against these classes; by default for all."""
         found = explain_classes(self, [str(label) for label in labels])
         rows = [{"label": one.label, "layer": one.reading, **_strongest(one)} for one in found]
         return ResultList(found, counted(len({one.label for one in found}), "class"), Table(rows))
 
     def clean(self, reviewed: str | Path, *, undo: str | Path | None = None, loading: Loading = USUAL) -> Change:
-        """Apply a reviewed list of issues, exactly; `undo` names a file, ending in .undo, that takes it back."""
+        """Apply a reviewed list of issues, exactly; `undo` is a file to write (ending in .undo) that can undo it."""
         change, done = clean(self, reviewed, loading=loading)
         if undo is not None:
             write_undo(Path(undo), done)
@@ -266,9 +265,9 @@ class Classifier(OpenModel):
         return Plots(self)
 
     def compare(self, data: Data, labels: object = None, **options: Unpack[CompareOptions]) -> Comparison:
-        """Other methods on the same data and this classifier's source; see `yoro.compare`.
+        """Compare with other methods on the same data and backbone; see `yoro.compare`.
 
-        They take one reading: that of the classifier, or the logits of one that reads all.
+        They read one layer: that of the classifier, or the logits if it reads all.
         """
         origin = self.model.origin
         read = str(origin.source.get("read", "logits"))
@@ -321,7 +320,7 @@ class Classifier(OpenModel):
         return names, np.concatenate(parts)[:, self._columns()]
 
     def _columns(self) -> list[int]:
-        """The columns of the answers in the order that a user sees: whole numbers in theirs."""
+        """The columns of the answers in the order that a user sees: whole numbers by size."""
         labels = self.model.labels
         whole = all(isinstance(label, int) for label in labels)
         return sorted(range(len(labels)), key=lambda i: int(labels[i])) if whole else list(range(len(labels)))

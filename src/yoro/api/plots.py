@@ -1,4 +1,4 @@
-"""Figures of matplotlib about a classifier; none is shown or kept open by itself."""
+"""Matplotlib figures of a classifier; none is shown or kept open."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ ACROSS = 6  # pictures in a row
 
 
 class Plots:
-    """Figures on labelled data; where none are given, of exact leave-one-out answers on what was fitted."""
+    """Figures on labelled data; without data, on exact leave-one-out answers for the fitted images."""
 
     def __init__(self, classifier: Classifier) -> None:
         self._classifier = classifier
 
     def confusion(self, data: object = None, labels: object = None) -> Figure:
-        """The share of each answer among the images of each true class."""
+        """Confusion matrix: the share of each predicted class among the images of each true class."""
         evaluation = self._measured(data, labels)
         names = [figures.name for figures in evaluation.per_class]
         counts = evaluation.matrix(-(-len(names) // MOST_PIXELS))
@@ -47,7 +47,7 @@ class Plots:
         return figure
 
     def reliability(self, data: object = None, labels: object = None) -> Figure:
-        """The share of right answers over how sure they were; on the diagonal, confidence can be believed."""
+        """Reliability diagram: accuracy by confidence; on the diagonal the probabilities are calibrated."""
         evaluation = self._measured(data, labels)
         figure = _figure(5, 5)
         axes = figure.add_subplot()
@@ -62,7 +62,7 @@ class Plots:
         return figure
 
     def mistakes(self, data: object, labels: object = None, *, most: int = 12) -> Figure:
-        """The wrong answers that were most certain; some may be wrong labels."""
+        """The most confident mistakes; some may be wrong labels."""
         if most < 1:
             raise InputError(f"The number of mistakes to show is {most}; expected 1 or more.")
         evaluation, found = measured_mistakes(self._classifier, joined(data, labels))
@@ -86,7 +86,7 @@ class Plots:
 
 
 def _figure(width: float, height: float) -> Figure:
-    """An empty figure that belongs to nobody: it is not shown twice in a notebook, and no memory is left behind."""
+    """A figure that pyplot does not manage: not shown twice in a notebook, and freed when dropped."""
     try:
         from matplotlib.figure import Figure
     except ImportError:

@@ -89,7 +89,7 @@ NO_MEMORY = ("can't start new thread", "failed to map segment", "cannot allocate
 
 
 def overview(*, whole: bool = False) -> str:
-    """The verbs that people use daily, a line each, and the names of the others; or the whole of them."""
+    """The common verbs with a line each, and the names of the others; with `whole`, all of them."""
     groups: dict[str, list[tuple[str, str]]] = {}
     for name, (*_, group, about) in (*VERBS.items(), *GROUPS.items()):
         groups.setdefault(group, []).append((name, about))
@@ -151,7 +151,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def check_address_space() -> None:
-    """Refuse a limit on memory under which numpy and ONNX Runtime would abort the process as they load."""
+    """Refuse a memory limit under which numpy and ONNX Runtime would abort the process while loading."""
     known, needed = address_space(), LEAST_MEMORY + cores() * MEMORY_PER_CORE
     if known and known[1] < needed:
         said = f"The memory limit is {known[1] // 2**20:,} MB (ulimit -v); at least {needed // 2**20:,} MB are needed."

@@ -1,4 +1,4 @@
-"""The words of a command: what it is given, where it writes, and how they are read."""
+"""The arguments of commands: data, models, outputs, and how they are read."""
 
 import re
 import sys
@@ -35,13 +35,13 @@ def given(paths: Sequence[str], label_from: str | None = None) -> object:
     label_from = label_from or _answered(data)
     if label_from is None:
         return data
-    from yoro.data.filename_labels import find_named
+    from yoro.data.find import find_named
 
     return find_named(data, label_from)
 
 
 def _answered(data: object) -> str | None:
-    """What a person at a terminal says of folders that look like splits: where the labels are."""
+    """Ask a person at a terminal about folders that look like splits: where the labels are."""
     if not (isinstance(data, str) and sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()):
         return None
     if not Path(data).is_dir():
@@ -65,7 +65,7 @@ def given_for(path: str | None, label_from: str | None) -> object | None:
 
 
 def called(paths: Sequence[str]) -> str:
-    """The name of data on a page; a folder given as a dot has a name."""
+    """The name of data on a page; a folder given as a dot gets its real name."""
     paths = [path if Path(path).name.strip(".") else Path(path).resolve().name for path in paths]
     return ", ".join(paths[:3]) + (f" and {len(paths) - 3} more" if len(paths) > 3 else "")
 

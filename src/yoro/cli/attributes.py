@@ -120,7 +120,7 @@ def ask(
     *,
     out: BankOut,
     url: Annotated[str, Parameter(help="URL of the API, such as http://localhost:8000/v1.")],
-    model: Annotated[str, Parameter(help="Name of the model there.")],
+    model: Annotated[str, Parameter(help="Name of the model at that API.")],
     options: AskOptions = AskOptions(),
     output: WriteOptions = WriteOptions(),
 ) -> None:

@@ -46,9 +46,9 @@ class VariantOptions:
     """Which cells a plan has."""
 
     variant: Literal["protocol", "published"] = option(
-        "protocol", "One protocol for all methods, or each paper's own.", flags=("--as",)
+        "protocol", "'protocol': one for all methods; 'published': each paper's own.", flags=("--as",)
     )
-    all_methods: bool = option(False, "Also run methods that the paper has no number for.", flags=("--all",))
+    all_methods: bool = option(False, "Also run methods that the paper does not report.", flags=("--all",))
 
     def read(self, file: Path, *parts: str | None) -> Plan:
         """The plan, or its parts by settings, datasets and methods; those named are there whatever their kind."""
@@ -62,10 +62,10 @@ class VariantOptions:
 class RunOptions(LoadingOptions, RootOption, VariantOptions):
     """Which part of a plan is run, and how; an image that cannot be read fails its cells."""
 
-    settings: str | None = option(None, "Only these settings of the plan.", metavar="A,B")
+    settings: str | None = option(None, "Run only these settings of the plan.", metavar="A,B")
     datasets: str | None = option(None, "Only these datasets.", metavar="A,B")
     methods: str | None = option(None, "Only these methods.", metavar="A,B")
-    shard: str | None = option(None, "Only part I of N of the cells, for job I of N.", metavar="I/N")
+    shard: str | None = option(None, "Run only part I of N of the cells, as job I of N.", metavar="I/N")
     dry_run: bool = option(False, "List what would run, with an estimate of the time.")
     device: str = SHARED["device"].field(PipelineSettings.device)
     deterministic: bool = option(False, "Train with deterministic operations only.")
@@ -82,22 +82,22 @@ def run(
     output: JsonOptions = JsonOptions(),
 ) -> None:
     """Compute every cell of a plan that has no result yet. After an interruption, repeat the command to resume."""
+    from yoro.model.partial_pass import WHOLE, DataShare
     from yoro.research.bench.datasets import data_roots
     from yoro.research.bench.results import Results
 
     quiet = output.quiet
     chosen = options.read(plan, options.settings, options.datasets, options.methods)
     kept, roots = Results(results), data_roots(list(options.data))
+    share = WHOLE if options.shard is None else DataShare.parse(options.shard)
     if options.dry_run:
         from yoro.research.bench.run_forecast import forecast, forecast_lines, forecast_values
 
-        listed = forecast(chosen, kept, roots, _measured(options.device, quiet))
+        listed = forecast(chosen, kept, roots, _measured(options.device, quiet), share=share)
         output.show(forecast_values(listed), "\n".join(forecast_lines(listed)))
         return
-    from yoro.model.partial_pass import WHOLE, DataShare
     from yoro.research.bench.runner import RunSettings, run_plan
 
-    share = WHOLE if options.shard is None else DataShare.parse(options.shard)
     told = _noted(quiet), _done(quiet)
     settings = RunSettings(roots, options.device, options, not quiet, *told, options.deterministic, share)
     try:
@@ -183,7 +183,7 @@ def table(
     output.tell(*sentences, *_counts(found))
 
 
-@app.command
+@app.command(usage="Usage: yoro bench cost PLAN.toml... [OPTIONS]")
 def cost(
     *plans: Annotated[Path, Parameter(name="PLANS", help="Plans, such as configs/*.toml.")],
     on: Annotated[str, Parameter(metavar="DEVICE", help="a100, h100, v100, rtx4090 or t4.")] = "a100",
@@ -205,7 +205,7 @@ def cost(
     output.show([asdict(part) for part in parts], "\n".join(cost_lines(parts, device, price)))
 
 
-@app.command
+@app.command(usage="Usage: yoro bench measure PLAN.toml... [OPTIONS]")
 def measure(
     *plans: Annotated[Path, Parameter(name="PLANS", help="Plans whose backbones are measured.")],
     out: Annotated[Path, Parameter(metavar="FILE", help="Where to write the rates.")] = Path("rates.json"),
@@ -227,7 +227,7 @@ def measure(
     output.tell(f"{out}: the rates of {len(found)} of {len(cells)} backbones.")
 
 
-@app.command
+@app.command(usage="Usage: yoro bench datasets [NAMES...] [OPTIONS]")
 def datasets(
     *names: Annotated[str, Parameter(name="NAMES", help="Only these datasets.")],
     get: Annotated[bool, Parameter(help="Download them, or 'templates', into the first data root.")] = False,

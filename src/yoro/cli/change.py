@@ -54,7 +54,7 @@ def update(
 ) -> None:
     """Add labelled images to a model, exactly; new classes are allowed."""
     if wanted.drop_unlabelled and (data or wanted.unlabelled):
-        raise UsageError("--drop-unlabelled forgets; add data in a second step.")
+        raise UsageError("--drop-unlabelled only removes; add data with a second command.")
     if not (data or wanted.unlabelled or wanted.drop_unlabelled):
         raise UsageError("DATA is missing: give labelled data, or --unlabelled DATA.")
     found = given(data, wanted.label_from) if data else None
@@ -111,7 +111,7 @@ def forget(
         Path | None, Parameter(metavar="FILE.json", help="Also write an unlearning receipt, for --verify.")
     ] = None,
     verify: Annotated[
-        Path | None, Parameter(metavar="FILE.json", help="Change nothing: check that a receipt holds, by DATA too.")
+        Path | None, Parameter(metavar="FILE.json", help="Check a receipt; change nothing. DATA: what remains.")
     ] = None,
     reading: ReadingOptions = ReadingOptions(),
     output: ForgetOutput = ForgetOutput(),
@@ -125,7 +125,7 @@ def forget(
         check_receipt(model, verify, *data, label_from=output.label_from, reading=reading, output=output)
         return
     if output.as_json:
-        raise UsageError("--json goes with --verify.")
+        raise UsageError("--json needs --verify.")
     if receipt is None or not receipt.exists():
         output.check(receipt)
     if bool(data) == (output.unlabelled is not None):

@@ -22,9 +22,9 @@ class CompareVerbOptions:
     """What is compared, and on which data."""
 
     val: str | None = option(None, "Data to choose hyperparameters on; never fitted.", metavar="DATA")
-    test: str | None = option(None, "Test data; by default 30 % are held out, anew for each seed.", metavar="DATA")
+    test: str | None = option(None, "Test data (default: a random 30 % for each seed).", metavar="DATA")
     methods: str | None = option(None, "Only these methods, separated by commas.", metavar="A,B")
-    every: bool = option(False, "All methods, not just six.", flags=("--all",))
+    every: bool = option(False, "Run all methods, not just six.", flags=("--all",))
     seeds: int = option(3, "Number of repetitions.")
     shots: int | None = option(None, "Training images per class (default: all).")
     label_from: str | None = LABEL_FROM.field(None)

@@ -167,7 +167,7 @@ def text(shown: Demonstration, out: Path) -> str:
     return "\n".join(
         [
             "",
-            "Accuracy on images held out; one pass over the images, no training, no torch:",
+            "Accuracy on held-out images, after one pass over the others; no training, no torch:",
             "",
             f"{'data':<12}{'fitted':>7}{'held out':>10}{'YORO':>9}{'seconds':>9}{'logistic*':>14}{'seconds':>9}",
             *rows,

@@ -72,7 +72,7 @@ class BatchOptions:
     mirrored: bool = option(False, "Also request the mirror images, for --views 2.")
 
 
-@app.command
+@app.command(usage="Usage: yoro endpoint batch DATA... --source endpoint:FILE.toml --out REQUESTS.jsonl [OPTIONS]")
 def batch(
     *data: Data,
     source: SourceName,
@@ -101,10 +101,10 @@ def batch(
     if not files:
         output.tell("Nothing to write: every image has an answer already.")
     elif endpoint.config.price is not None:
-        output.tell("The price in the description is that of single calls; batches often cost half.")
+        output.tell("The price in the description is for single calls; batches often cost half.")
 
 
-@app.command
+@app.command(usage="Usage: yoro endpoint take ANSWERS.jsonl... --source endpoint:FILE.toml [OPTIONS]")
 def take(
     *files: Annotated[Path, Parameter(name="ANSWERS.jsonl", help="Results of the batch endpoint.")],
     source: SourceName,

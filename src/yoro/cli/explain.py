@@ -110,7 +110,7 @@ def _explain_images(
     if output.as_json:
         print_json({"images": rows})
     elif short:
-        say("'little' means that there is less of it. One image alone is shown in full; --html PAGE shows all.")
+        say("'little X' means less of X than usual. For the full explanation give a single image, or --html PAGE.")
     tell_skipped(stream.answers.skipped)
 
 
@@ -121,7 +121,7 @@ def classes_screen(reasons: Sequence[ClassReasons]) -> str:
         like, unlike = (", ".join(_names(side)) for side in (one.speaking_for(FEW), one.speaking_against(FEW)))
         lines.append(f"{one.label}: like {like or 'nothing'}; unlike {unlike or 'nothing'}")
     more = f"... and {len(reasons) - len(lines):,} more. " if len(reasons) > len(lines) else ""
-    return "\n".join([*lines, f"{more}--class NAME shows one in full, --html PAGE all."])
+    return "\n".join([*lines, f"{more}For the full explanation: --class NAME, or --html PAGE."])
 
 
 def image_line(one: Explanation) -> str:

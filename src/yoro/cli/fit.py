@@ -30,7 +30,10 @@ class FitData:
     unlabelled: str | None = option(None, "Unlabelled images to learn from as well, if they help.", metavar="DATA")
     label_from: str | None = LABEL_FROM.field(None)
     classes: Path | None = option(
-        None, "File of further class names, one per line, known by their sentences.", metavar="FILE", expert=True
+        None,
+        "File of more class names, one per line: classes with descriptions but no images.",
+        metavar="FILE",
+        expert=True,
     )
     reservoir: bool = option(True, "Keep responses, so that the shrinkage can be chosen again later.", expert=True)
     dry_run: bool = DRY_RUN.field(False)
@@ -76,11 +79,14 @@ def fit(
     with resumable(unfinished), output.spoken_warnings():
         outcome = run_fit(found, val, settings, taken.unlabelled)
     left_out = finish(outcome, called(data) or str(taken.classes), out, output, taken, replace=settings.resume)
-    remove_folder(unfinished)
+    left = None
     if settings.cluster.ray_storage is not None:
-        from yoro.cluster.storage import Storage
+        from yoro.cluster.engine import left_in_storage
 
-        Storage(settings.cluster.ray_storage).clear()
+        left = left_in_storage(settings.cluster.ray_storage, unfinished)
+    remove_folder(unfinished)
+    if left is not None:
+        left.discard()
     if output.as_json:
         print_json(summary(outcome, left_out))
     tell_skipped(outcome.skipped)

@@ -30,7 +30,7 @@ class PictureOptions:
 
     def __post_init__(self) -> None:
         if (self.link or self.undo) and self.sort_into is None:
-            raise InputError(f"{'--link' if self.link else '--undo'} goes with --sort-into FOLDER.")
+            raise InputError(f"{'--link' if self.link else '--undo'} needs --sort-into FOLDER.")
 
     @property
     def asked(self) -> bool:
@@ -42,7 +42,7 @@ def undo(folder: Path, output: QuietOption) -> None:
     from yoro.data.sorting import undo_sorting
 
     undone = undo_sorting(folder)
-    output.tell(*(f"Kept, because it was changed since: {folder / name}" for name in undone.left))
+    output.tell(*(f"Kept, because it has changed since: {folder / name}" for name in undone.left))
     output.tell(f"{counted(undone.removed, 'image')} removed from {folder}.")
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from yoro.cli.arguments import Images, ModelPath, given
+from yoro.cli.arguments import ModelPath, given
 from yoro.cli.issues import IssueFiles, list_issues
 from yoro.cli.options import JsonOptions, MovedOptions, ReadingOptions, WriteOptions, shown
 from yoro.cli.output import UsageError, tell_skipped
@@ -48,14 +48,14 @@ class ExportOptions:
         None, "Write a web page that classifies in the browser, without a server.", metavar="FOLDER"
     )
     runtime: Path | None = option(
-        None, "With --web: location of another onnxruntime-web than the one that yoro brings.", metavar="FOLDER"
+        None, "With --web: an onnxruntime-web to use instead of the bundled one.", metavar="FOLDER"
     )
 
 
 def inspect(
     model: ModelPath,
     /,
-    *data: Images,
+    *data: Annotated[str, Parameter(name="DATA", help="With --issues: labelled data.")],
     issues: IssueFlag = IssueFlag(),
     drawing: DrawOption = DrawOption(),
     reading: ReadingOptions = ReadingOptions(),
@@ -222,7 +222,7 @@ def _accuracy(model: Model) -> list[str]:
 
 def _noise(model: Model) -> list[str]:
     from yoro.model.card import noise_told
-    from yoro.model.merging import shard_facts_of
+    from yoro.model.shards import shard_facts_of
 
     return [f"noise        {told.removeprefix('Noise: ')}" for told in noise_told(shard_facts_of(model))]
 

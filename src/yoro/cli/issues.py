@@ -72,13 +72,13 @@ def issues(
     """Find wrong labels, outliers and duplicates; --fix corrects them.
 
     Each image is judged by a model that was fitted without it. --fix opens a page on which you accept or keep what is
-    proposed; files then move to the folder of their new class, or aside into .yoro-removed, and the model of --model
-    changes alike. Without a browser: enter relabel or remove in the column 'action' of the list, then --fix LIST.
+    proposed; files then move to the folder of their new class, or into .yoro-removed, and the model given with --model
+    is changed too. Without a browser: enter relabel or remove in the column 'action' of the list, then --fix LIST.
     """
     if wanted.undo and wanted.fix in (None, REVIEW):
-        raise UsageError("--undo goes with --fix LIST.")
+        raise UsageError("--undo needs --fix LIST.")
     if wanted.port is not None and wanted.fix != REVIEW:
-        raise UsageError("--port goes with --fix, without a list.")
+        raise UsageError("--port needs --fix without a list.")
     if wanted.fix not in (None, REVIEW):
         output.tell((_undo if wanted.undo else _fix)(Path(wanted.fix), wanted.model, reading, output))
         return
@@ -144,7 +144,7 @@ def _review(path: Path, wanted: IssueOptions, reading: ReadingOptions, output: W
 
 
 def _journal(reviewed: Path) -> Path:
-    """Where it stands which files a list moved."""
+    """The file that records which files a list moved."""
     return reviewed.with_name(f"{reviewed.name}{MOVED}")
 
 
@@ -178,7 +178,7 @@ def list_issues(
         print_text(_screen(listed.headline(), list(rows)))
     else:
         write_rows(rows, kind, files.out)
-        output.tell(listed.headline())
+        output.tell(listed.headline() + (f" List written to {files.out}" if files.out else ""))
     if files.html is not None:
         from yoro.reports.gallery import issues_html
 
@@ -209,7 +209,7 @@ def _with(model: Path | None) -> str:
 
 def _fix(reviewed: Path, model: Path | None, reading: ReadingOptions, output: WriteOptions) -> str:
     """Apply a reviewed list to the files and, if one is given, to a model; first to the model, which may refuse."""
-    from yoro.data.moved_files import move_files, plan_moves, write_journal
+    from yoro.data.sorting import move_files, plan_moves, write_journal
     from yoro.trust.label_cleaning import read_corrections
 
     wanted, journal = read_corrections(reviewed), _journal(reviewed)
@@ -231,7 +231,7 @@ def _fix(reviewed: Path, model: Path | None, reading: ReadingOptions, output: Wr
 
 def _undo(reviewed: Path, model: Path | None, reading: ReadingOptions, output: WriteOptions) -> str:
     """Undo what a list changed."""
-    from yoro.data.moved_files import undo_moves
+    from yoro.data.sorting import undo_moves
     from yoro.trust.label_cleaning import SUFFIX
 
     changed = reviewed.with_name(f"{reviewed.name}{SUFFIX}")

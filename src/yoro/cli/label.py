@@ -63,7 +63,7 @@ def label(
         from yoro.cli.image_output import undo
 
         if options.into is None:
-            raise UsageError("--undo goes with --into FOLDER.")
+            raise UsageError("--undo needs --into FOLDER.")
         undo(options.into, output)
         return
     if pile is None:
@@ -92,7 +92,9 @@ def label(
     try:
         from yoro.desk.app import open_desk
     except ModuleNotFoundError as error:
-        raise InputError(f"The desk's page needs {error.name}: {install('serve')}. Without: --groups FOLDER.") from None
+        raise InputError(
+            f"The page needs {error.name}: {install('serve')}. --groups FOLDER works without it."
+        ) from None
 
     work = options.work or goal.with_name(f"{goal.name}{SUFFIX}")
     if not work.exists():

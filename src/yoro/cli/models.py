@@ -128,9 +128,9 @@ def _photos(folder: str) -> Callable[[int], Images]:
 
     def images(side: int) -> Images:
         batches = list(load(examples, Geometry(side), workers=1))
-        if not sum(len(batch.images) for batch in batches):
+        if not sum(len(batch.pixels) for batch in batches):
             raise InputError(f"None of the first {TRIED} images of {folder!r} can be read; give others with --try.")
-        return np.concatenate([batch.images for batch in batches])
+        return np.concatenate([batch.pixels for batch in batches])
 
     return images
 

@@ -195,7 +195,7 @@ class ReadingOptions(LoadingOptions, MovedOptions):
 
 @shown()
 class QuietOption:
-    """How much is said."""
+    """Whether to print messages."""
 
     quiet: bool = option(False, "Print nothing but errors.", flags=("--quiet", "-q"))
 

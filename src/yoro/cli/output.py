@@ -24,7 +24,7 @@ MOST_SKIPPED = 20  # broken files named one by one
 
 
 class UsageError(Exception):
-    """What was typed makes no sense; the exit code is 2."""
+    """The command line makes no sense; the exit code is 2."""
 
 
 def say(sentence: str, quiet: bool = False) -> None:
@@ -61,7 +61,7 @@ def print_json(value: object) -> None:
 
 
 class Closed(io.TextIOBase):
-    """Stands in for a standard output that was closed before we started: writing is an error, not a crash."""
+    """Replaces a standard output that was closed before we started: writing is an error, not a crash."""
 
     def write(self, _: str) -> int:
         raise OSError(errno.EBADF, "standard output is closed")
@@ -148,7 +148,7 @@ def change_model(
 
 
 def has_browser() -> bool:
-    """Whether a person sits at a terminal of a machine that can show a page."""
+    """Whether a person is at a terminal of a machine that can show a page."""
     import webbrowser
 
     if not sys.stderr.isatty() or (sys.platform == "linux" and not {"DISPLAY", "WAYLAND_DISPLAY"} & set(os.environ)):
@@ -161,14 +161,14 @@ def has_browser() -> bool:
 
 
 def say_tracebacks(line: str) -> None:
-    """The log of a page's server: a page polls all the time, so only errors are worth a line."""
+    """Log errors only: a page polls its server all the time."""
     if line.startswith("Traceback"):
         say(line)
 
 
 @contextmanager
 def interruptible(kept: str) -> Iterator[None]:
-    """On Ctrl-C, say what was kept, unless a source on the network or a copy of files says it already."""
+    """On Ctrl-C, say what was kept, unless the error already says so (calls to an endpoint, sorted files)."""
     try:
         yield
     except KeyboardInterrupt as interrupt:

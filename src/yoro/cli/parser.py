@@ -35,7 +35,7 @@ OTHERS = {word: verb for verb, words in ALIKE.items() for word in words.split()}
 
 @dataclass
 class Columns(PlainFormatter):
-    """The plain formatter of cyclopts, in columns; options for experts are shown where the whole is asked for."""
+    """The plain formatter of cyclopts, in columns; expert options are shown with --help-all only."""
 
     whole: bool = False
 
@@ -120,7 +120,7 @@ def _parse(words: list[str], debug: bool) -> tuple[Callable[..., object], BoundA
 
 
 def _unknown(word: str) -> str:
-    """What to say of a first word that is no verb."""
+    """The error for an unknown command."""
     if word.lower() in OTHERS:
         return f"{word!r} is called `yoro {OTHERS[word.lower()]}` here."
     near = did_you_mean(word, [*VERBS, *GROUPS], alike=0.6, else_all=False)
@@ -128,7 +128,7 @@ def _unknown(word: str) -> str:
 
 
 def _plainly(told: str) -> str:
-    """What cyclopts says of a value, in plain words.
+    """A message of cyclopts in plain words.
 
     >>> _plainly('Command "predict" parameter --out requires an argument.')
     '--out needs a value.'
@@ -142,7 +142,7 @@ def _plainly(told: str) -> str:
 
 
 def _missing(error: Exception) -> str:
-    """Which required argument is missing, if that is the problem and not a typo."""
+    """The error for a missing argument, unless it is a typo."""
     if not isinstance(error, MissingArgumentError) or error.argument is None or "Did you mean" in str(error):
         return ""
     if error.argument.tokens or error.keyword is not None:

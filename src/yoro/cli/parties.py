@@ -120,7 +120,7 @@ def join(
     )
 
 
-@app.command
+@app.command(usage="Usage: yoro parties mask FOLDER DATA... --key FILE.key [OPTIONS]")
 def mask(
     folder: Folder,
     /,
@@ -204,10 +204,11 @@ def show(folder: Folder, /) -> None:
         print_text(f"{party:<{width}}  {key}  {', '.join(done)}".rstrip())
     if len(keys) == len(session.agreement.parties):
         print_text("Compare the fingerprints with the other parties over another channel, such as the telephone.")
+    print_text(_next_step(session, lost))
 
 
 def _tell_two(agreement: Agreement, output: QuietOption) -> None:
-    """Say at the start what two parties learn of each other."""
+    """Warn at the start about what two parties learn of each other."""
     from yoro.parties.agreement import FEW
     from yoro.parties.secure_aggregation import SEEN_BY_TWO
 
@@ -218,11 +219,24 @@ def _tell_two(agreement: Agreement, output: QuietOption) -> None:
 
 
 def _next(session: Session, what: str, parties: Sequence[str] | None = None) -> str:
-    """The beginning of a line with the next step: when it can be taken, by whose files are there."""
+    """The beginning of a line with the next step, and whose files it waits for."""
     wanted = session.agreement.parties if parties is None else parties
     missing = sorted(set(wanted) - set(session.have(what)))
     have = "has" if len(missing) == 1 else "have"
     return f"Next, when {', '.join(missing)} {have} {what} too" if missing else "Next"
+
+
+def _next_step(session: Session, lost: set[str]) -> str:
+    """What is to be done next, and by whom."""
+    there = [party for party in session.agreement.parties if party not in lost]
+    for what, words in (
+        ("public", "join {0} --party NAME --key NAME.key"),
+        ("masked", "mask {0} DATA --key NAME.key"),
+        ("confirmed", "confirm {0} --key NAME.key"),
+    ):
+        if waited := [party for party in there if party not in session.have(what)]:
+            return f"Next, {', '.join(waited)}: yoro parties {words.format(session.folder)}"
+    return f"Next, anyone: yoro parties sum {session.folder} --out TOTAL.stats"
 
 
 def _read_by(like: Path | None, pipeline: PipelineOptions) -> tuple[Origin, Layout]:
@@ -263,7 +277,10 @@ def _read(agreement: Agreement, data: object, settings: FitSettings, moved: Move
     mine = passed.shard.origin
     odd = difference(origin.identity(), mine.identity())
     if odd or (origin.images and not mine.images and mine.identity() is None):
-        raise InputError(f"The data are not read as agreed: {odd or 'their origin is unknown'}.")
+        raise InputError(
+            f"The data are not read as agreed: {odd or 'their origin is unknown'}. Give the images, or sums of them "
+            "made with the options of the agreement."
+        )
     return passed
 
 

@@ -113,7 +113,7 @@ def predict(
 
 
 def _task(out: Path | None, cluster: RayOptions, loading: LoadingOptions, output: WriteOptions) -> BlockOutput:
-    """What Ray writes, and where; raises before the first image is read if it cannot be written."""
+    """What Ray writes, and where; raises before the first image if it cannot be written."""
     from yoro.cluster.block_output import BlockOutput
     from yoro.cluster.session import need_ray
 
@@ -150,7 +150,7 @@ def _predict_on_ray(
 
 
 def _check_outputs(rows: RowOptions, pictures: PictureOptions, output: WriteOptions) -> None:
-    """Raise for what cannot be written, before the first image is read."""
+    """Raise before the first image if an output cannot be written."""
     from yoro.files.rows import FORMATS
 
     if rows.format not in FORMATS:

@@ -69,7 +69,7 @@ def serve(
     try:
         from yoro.serve.app import serve as run
         from yoro.serve.hot_reload import Current
-        from yoro.serve.response_service import FixedSource, ServedSource
+        from yoro.serve.served_model import FixedSource, ServedSource
     except ModuleNotFoundError as error:
         raise InputError(f"The service needs {error.name}: {install('serve')}.") from None
 

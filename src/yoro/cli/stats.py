@@ -37,7 +37,7 @@ class StatsOptions:
     """Which part of the data is read, and what is kept of it."""
 
     label_from: str | None = LABEL_FROM.field(None)
-    part: str | None = option(None, "Read part I of N of the data, for job I of N.", metavar="I/N")
+    part: str | None = option(None, "Read only part I of N of the data, as job I of N.", metavar="I/N")
     sums_only: bool = option(False, "Keep sums only: no individual responses, no image hashes.")
     noise: str | None = NOISE.field(None)
     clip: float | None = CLIP.field(None)
@@ -97,8 +97,7 @@ def merge(
 ) -> None:
     """Merge models or statistics exactly, as if fitted together."""
     from yoro.model.answers import left_out_evaluation
-    from yoro.model.merging import joined_notes
-    from yoro.model.shards import merged, write_shard
+    from yoro.model.shards import joined_notes, merged, write_shard
     from yoro.model.store import check_target, write_model
 
     sums = [path for path in files if path.suffix == STATS]
@@ -178,7 +177,7 @@ def revealed(shard: Shard) -> list[str]:
         return ["The class names; with noise: the counts, the class means and the scatter.", *noise]
     told = ["The number of images and the mean response of each class, and the scatter."]
     if one := int((statistics.counts == 1).sum()):
-        told.append(f"The single response of {counted(one, 'class')} with one image, because it is the mean.")
+        told.append(f"The response of the only image of {counted(one, 'class')}, because it is the mean.")
     if statistics.total < statistics.width:
         told.append("The directions that the images span, because there are fewer images than response coordinates.")
     if gathered.reservoir is not None and len(gathered.reservoir):
@@ -226,7 +225,7 @@ def _merged_models(files: Sequence[Path]) -> tuple[Model, list[str]]:
 def _solved(files: Sequence[Path], options: MergeOptions) -> tuple[Model, tuple[str, ...]]:
     """The model of merged files, at least one of them statistics."""
     from yoro.discriminant.rules import check_rule
-    from yoro.model.merging import solve_shards
+    from yoro.model.shards import solve_shards
 
     rule = None if options.shrinkage is None else check_rule(options.shrinkage)
     shards, before = _read(files)
@@ -236,8 +235,7 @@ def _solved(files: Sequence[Path], options: MergeOptions) -> tuple[Model, tuple[
 
 def _read(files: Sequence[Path]) -> tuple[list[Shard], list[Json]]:
     """The shards of files, and the history of the first model among them."""
-    from yoro.model.merging import shard_of
-    from yoro.model.shards import SHARES, read_shard, told_parts
+    from yoro.model.shards import SHARES, read_shard, shard_of, told_parts
     from yoro.model.store import read_model
 
     shards: list[Shard] = []

@@ -29,7 +29,7 @@ from yoro.model.views import BothViews
 
 @dataclass(frozen=True)
 class Opening:
-    """How an actor opens the source: by name, as this process did, and what it must then be."""
+    """How an actor opens the source: by the same name, and with the identity that it must then have."""
 
     settings: PipelineSettings
     threads: int
@@ -58,7 +58,7 @@ class Opening:
 
 
 class BlockWork(Protocol):
-    """What an actor does with the responses to a block."""
+    """What an actor computes from the responses to a block."""
 
     def file_of(self, facts: BlockRows, batches: Iterator[ResponseBatch]) -> tuple[str, bytes]:
         """The name and content of the file of one block."""
@@ -90,7 +90,7 @@ class Actor:
         self._pipeline: Pipeline | None = None
 
     def __call__(self, columns: Columns) -> Columns:
-        """Answer to one block and write its file; a small row is all that goes back."""
+        """Compute the responses of one block and write its file; only a small row is returned."""
         facts, array = unpacked(columns)
         error = facts.error
         if error is None:

@@ -131,7 +131,7 @@ def refuse_unseen(address: str | tuple[str | int, ...] | None) -> None:
 
 
 def _decoded(images: list[Picture], names: list[str], geometry: Geometry) -> Decoded:
-    """Files are decoded behind the fence, one batch after another; pixels in memory are taken here."""
+    """Files are decoded in the helper process, one batch after another; pixels in memory are taken as they are."""
     sent = [image for image in map(sendable, images) if image is not None]
     if not sent or len(sent) < len(images):
         return decode_all(images, names, geometry)

@@ -13,7 +13,7 @@ from yoro.cluster.blocks import Block, cut, of_parts
 from yoro.cluster.engine import begin, finished_before, whole_batches
 from yoro.cluster.ray_data import Crew, run_blocks
 from yoro.cluster.session import ray_session
-from yoro.cluster.storage import Storage, is_ours
+from yoro.cluster.storage import is_ours, storage_at
 from yoro.cluster.tables import AnswerWork, ResponseWork, counted_rows, join_tables, table_name
 from yoro.cluster.tree import joined
 from yoro.data.examples import SPLITS, Dataset
@@ -49,7 +49,7 @@ class BlockOutput:
 
     @property
     def unfinished(self) -> Path:
-        """The folder of the files on the way."""
+        """The folder of the files that are not finished yet."""
         return self.out.with_name(f".{self.out.name}.part")
 
 
@@ -84,8 +84,10 @@ def respond_on_ray(
 def _write(blocks: list[Block], task: BlockOutput, opening: Opening, work: BlockWork, decoding: Decoding) -> Written:
     """Write a file for each block that has none yet, then put them in place."""
     unfinished, elsewhere = task.unfinished, task.cluster.ray_storage
-    storage = Storage(elsewhere or str(unfinished.absolute()))
-    begin(storage, unfinished, joined([block.digest for block in blocks]), resume=task.resume)
+    storage = begin(
+        storage_at(elsewhere or str(unfinished)), unfinished, joined([block.digest for block in blocks]),
+        resume=task.resume, shared=elsewhere is not None,
+    )  # fmt: skip
     names = [table_name(block.index, block.digest) for block in blocks]
     there = storage.names()
     storage.remove(there - set(names))
@@ -102,7 +104,7 @@ def _write(blocks: list[Block], task: BlockOutput, opening: Opening, work: Block
             write_file(unfinished / name, storage.read(name))
     written = _put_in_place([unfinished / name for name in names], task)
     if elsewhere is not None:
-        storage.remove(set(names))
+        storage.discard()
     return written
 
 

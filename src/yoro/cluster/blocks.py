@@ -1,4 +1,4 @@
-"""Blocks: the parts of the data that are read, gathered and kept apart, each known by a digest before it is read."""
+"""Blocks: the parts of the data that are read and gathered separately, each identified by a digest before reading."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from yoro.model.checkpoint import fingerprint
 
 @dataclass(frozen=True)
 class Block:
-    """Consecutive examples, or a part of a file of them; its digest is over all that its outcome depends on."""
+    """Consecutive examples, or a part of a file of them; its digest covers all that its outcome depends on."""
 
     index: int
     digest: str

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import secrets
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,7 @@ from yoro.cluster.block_decoding import Decoding, raised, told
 from yoro.cluster.blocks import Block, cut, of_parts
 from yoro.cluster.ray_data import Crew, run_blocks
 from yoro.cluster.session import LOCAL, READ_SHARE, need_ray, ray_session, refuse_endpoint
-from yoro.cluster.storage import Storage
+from yoro.cluster.storage import RUN, Storage, storage_at
 from yoro.cluster.tree import TreeNode, grow, left_over, missing, parent, ready
 from yoro.data.examples import Example
 from yoro.data.remote_files import patiently
@@ -66,7 +68,7 @@ class RayEngine:
         with kept_in(settings) as storage:
             run = RunBlocks(blocks, storage, settings)  # refuses what cannot be done before Ray is started
             with ray_session(settings.cluster, settings.pipeline.source, settings.tell) as actors:
-                return run.gather(Crew(actors, threads, opening, work, storage, decoding))
+                return run.gather(Crew(actors, threads, opening, work, run.storage, decoding))
 
 
 def whole_batches(settings: FitSettings) -> int:
@@ -98,8 +100,7 @@ def kept_in(settings: FitSettings) -> Iterator[Storage]:
     """The place of the shards: as asked, the checkpoint, or for a Ray of this machine a folder that is then removed."""
     chosen = settings.cluster
     if chosen.ray_storage is not None or settings.checkpoint is not None:
-        given = chosen.ray_storage or str(settings.checkpoint)
-        yield Storage(given if "://" in given else str(Path(given).absolute()))
+        yield storage_at(chosen.ray_storage or str(settings.checkpoint))
         return
     if chosen.ray != LOCAL:
         raise InputError("A Ray cluster needs storage that all machines can write to: give ray_storage or checkpoint.")
@@ -107,14 +108,16 @@ def kept_in(settings: FitSettings) -> Iterator[Storage]:
         yield Storage(folder)
 
 
-def begin(storage: Storage, note: Path | None, run: str, *, resume: bool) -> None:
-    """Note beside the output which run the place belongs to.
+def begin(storage: Storage, note: Path | None, run: str, *, resume: bool, shared: bool = False) -> Storage:
+    """The place of a run's files; in shared storage it is a folder of its own, which is noted beside the output.
 
-    What another run left there is removed; with `resume` it is an error. Blocks that this run finished before are
-    never thrown away without a word: without `resume` they are an error.
+    What another run of this output left is removed; with `resume` it is an error. Blocks that this run finished before
+    are never thrown away without a word: without `resume` they are an error.
     """
+    folder, mine = None, storage
     if note is not None and note.exists():
-        known = _known_run(note)
+        known, folder = _known_run(note)
+        mine = storage.inside(folder) if shared and folder else storage
         if resume and known is None:
             raise StoreError(
                 f"{note} belongs to a run without --ray, or is damaged. Resume it without --ray, or start over without "
@@ -124,7 +127,7 @@ def begin(storage: Storage, note: Path | None, run: str, *, resume: bool) -> Non
             raise StoreError(
                 f"{note} belongs to another run: other images, settings or backbone. Start over without --resume."
             )
-        if not resume and known == run and (done := len(storage.names())):
+        if not resume and known == run and (done := len(mine.names())):
             raise StoreError(
                 f"An interrupted run of this command left {counted(done, 'finished file')} behind. Add --resume to "
                 f"keep them, or remove {note} to start over."
@@ -132,18 +135,34 @@ def begin(storage: Storage, note: Path | None, run: str, *, resume: bool) -> Non
     if not resume:
         if note is not None:
             remove_folder(note)
-        storage.clear()
+        if not shared:
+            storage.clear()
+        elif folder:
+            mine.discard()
+        folder = None
+    if shared:
+        folder = folder or (storage.run_folder(run) if resume else None) or f"{run[:20]}-{secrets.token_hex(4)}"
+        storage = storage.inside(folder)
     if note is not None:
         note.mkdir(exist_ok=True)
-        write_file(note / PLAN, json.dumps({"kind": "yoro-cluster", "run": run}).encode())
+        write_file(note / PLAN, json.dumps({"kind": "yoro-cluster", "run": run, "folder": folder}).encode())
+    return storage
 
 
-def _known_run(note: Path) -> object:
-    """The run that a folder belongs to; None if it is not of Ray, or damaged."""
+def _known_run(note: Path) -> tuple[object, str | None]:
+    """The run that a folder belongs to, None if it is not of Ray, or damaged; and its folder in shared storage."""
     try:
-        return json.loads(read_bounded(note / PLAN, limits.MODEL_CONFIG_BYTES))["run"]
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
+        plan = json.loads(read_bounded(note / PLAN, limits.MODEL_CONFIG_BYTES))
+        folder = str(plan.get("folder"))
+        return plan["run"], folder if RUN.fullmatch(folder) else None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None, None
+
+
+def left_in_storage(place: str, note: Path) -> Storage | None:
+    """The folder in shared storage of the run that is noted beside an output."""
+    _, folder = _known_run(note)
+    return None if folder is None else storage_at(place).inside(folder)
 
 
 def finished_before(done: int, of: int, tell: Tell) -> None:
@@ -153,13 +172,16 @@ def finished_before(done: int, of: int, tell: Tell) -> None:
 
 
 class RunBlocks:
-    """The blocks of one run: which of them are finished, and what is gathered of all."""
+    """The blocks of one run: which of them are finished, and the sum of their shards."""
 
     def __init__(self, blocks: Sequence[Block], storage: Storage, settings: FitSettings) -> None:
-        self._blocks, self._storage, self._settings = blocks, storage, settings
+        self._blocks, self._settings = blocks, settings
         self._levels = grow([block.digest for block in blocks])
         self._root = self._levels[-1][0]
-        begin(storage, settings.checkpoint, self._root.digest, resume=settings.resume)
+        self._shared = settings.cluster.ray_storage is not None
+        self.storage = storage = begin(
+            storage, settings.checkpoint, self._root.digest, resume=settings.resume, shared=self._shared
+        )
         names = storage.names()
         storage.remove(left_over(self._root, names))
         self._names = names - left_over(self._root, names)
@@ -168,7 +190,7 @@ class RunBlocks:
 
     def gather(self, crew: Crew) -> Gathered:
         """What was gathered of all blocks, added up in their order."""
-        merging = Merging(self._levels, self._storage, self._names)
+        merging = Merging(self._levels, self.storage, self._names)
         todo = [self._blocks[i] for i in self._todo]
         total, hidden = sum(len(block.examples) for block in todo) or None, None if self._settings.progress else True
         with tqdm(total=total, desc="fitting", unit="img", disable=hidden, leave=False) as bar:
@@ -176,11 +198,14 @@ class RunBlocks:
                 bar.update(finished.images)
                 merging.finished(self._levels[0][finished.index])
         merging.complete()
-        return Shard.from_bytes(self._storage.read(self._root.name), self._root.name).gathered
+        gathered = read_whole(self.storage, self._root.name).gathered
+        if self._shared and self._settings.checkpoint is None:  # nobody could find it again
+            self.storage.discard()
+        return gathered
 
 
 class Merging:
-    """Adds shards up as soon as all that belong together are there, beside the pass."""
+    """Adds up shards in the background, as soon as all that belong together are there."""
 
     def __init__(self, levels: list[list[TreeNode]], storage: Storage, names: set[str]) -> None:
         self._levels, self._storage, self._names = levels, storage, set(names)
@@ -217,14 +242,26 @@ class Merging:
             self.finished(self._running.pop(one))
 
 
-def add_up(storage: Storage, children: list[str], name: str) -> tuple[str, str] | None:
-    """Write the sum of shards, then remove them; gives the kind and text of what went wrong, if anything did.
+def read_whole(storage: Storage, name: str) -> Shard:
+    """A shard of the storage; a damaged one is removed, so that a resumed run makes it again."""
+    content = storage.read(name)
+    try:
+        return Shard.from_bytes(content, name)
+    except StoreError as error:
+        storage.remove({name})
+        raise StoreError(
+            f"{error} It was removed from {storage.place}; run the same command with --resume to make it again."
+        ) from error
 
-    Done a second time, after a kill between the two, it finds the sum and has only to remove.
+
+def add_up(storage: Storage, children: list[str], name: str) -> tuple[str, str] | None:
+    """Write the sum of shards, then remove them; returns the kind and text of an error, if there was one.
+
+    Repeated after a kill between the two steps, it finds the sum and only removes.
     """
     try:
         if name not in patiently(storage.names):
-            whole = merged_from(children, lambda child: Shard.from_bytes(storage.read(child), child))
+            whole = merged_from(children, partial(read_whole, storage))
             storage.write(name, whole.to_bytes())
         storage.remove(set(children))
     except (YoroError, OSError) as error:

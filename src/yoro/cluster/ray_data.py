@@ -27,7 +27,7 @@ class FinishedBlock:
 
 @dataclass(frozen=True)
 class Crew:
-    """Who works: actors and the threads of each, what they open, what they make of a block, and where to."""
+    """The workers: actors and their threads, what they open, what they compute from a block, and where it goes."""
 
     actors: int
     threads: int
@@ -38,7 +38,7 @@ class Crew:
 
 
 def run_blocks(blocks: Sequence[Block], crew: Crew) -> Iterator[FinishedBlock]:
-    """Each block as it is done, in any order; a block of a worker that died is done by another."""
+    """Each block as it finishes, in any order; if a worker dies, another does its block."""
     _prepare()
     for start in range(0, len(blocks), WAVE):
         yield from _wave(blocks[start : start + WAVE], crew)

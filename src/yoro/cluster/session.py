@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from yoro.environment import cores, install, refuse_telemetry
-from yoro.errors import InputError, YoroError, one_line
+from yoro.errors import InputError, YoroError, explaining, one_line
 from yoro.model.settings import ClusterSettings, Tell, silence
 from yoro.sources.open import member_names
 
@@ -95,7 +95,7 @@ def ray_session(settings: ClusterSettings, source: str = "", tell: Tell = silenc
 
 @contextmanager
 def _spoken(settings: ClusterSettings) -> Iterator[None]:
-    """What Ray could not do, as an error of ours that says what its last words were and what to do."""
+    """Turn an error of Ray into ours, with its last words and what to do."""
     import ray
 
     try:
@@ -106,18 +106,18 @@ def _spoken(settings: ClusterSettings) -> Iterator[None]:
         if isinstance(cause, ImportError) or "ImportError: " in told or "ModuleNotFoundError: " in told:
             lacking = told.rpartition("Error: ")[2].rstrip(".")
             raise YoroError(
-                f"A machine of the cluster lacks what this one has: {lacking}. Install the same packages on every one."
+                f"A machine of the cluster lacks a package: {lacking}. Install the same packages on all of them."
             ) from error
         where, words = "here" if settings.ray == LOCAL else f"at {settings.ray!r}", told[-LAST_WORDS:]
         raise YoroError(
-            f"Ray {where} did not finish the run: {type(cause).__name__}: {words} Finished blocks are kept: see what "
-            "happened to its machines, then run the same command with --resume."
+            f"Ray {where} did not finish the run: {type(cause).__name__}: {words} Finished blocks are kept. Check its "
+            "machines, then run the same command with --resume."
         ) from error
 
 
 @contextmanager
 def _watched(address: str, tell: Tell) -> Iterator[None]:
-    """Say it when the head no longer answers: Ray then ends this process after a minute, without a word."""
+    """Tell the user when the head node stops answering: Ray ends this process a minute later, silently."""
     import ray
 
     head = address if "://" in address else str(ray.get_runtime_context().gcs_address)
@@ -129,8 +129,8 @@ def _watched(address: str, tell: Tell) -> Iterator[None]:
                 _knock(head)
             except YoroError:
                 tell(
-                    f"The head of the Ray at {head!r} no longer answers. If it does not come back within a minute, Ray "
-                    "ends this run. Finished blocks are kept: start a head, and run the same command with --resume."
+                    f"Ray's head node at {head!r} no longer answers. If it does not come back within a minute, Ray "
+                    "ends this run. Finished blocks are kept: start a head node, then repeat the command with --resume."
                 )
                 return
 
@@ -142,7 +142,7 @@ def _watched(address: str, tell: Tell) -> Iterator[None]:
 
 
 def _own_folder() -> Path:
-    """A folder for what Ray keeps while it runs, named after this process; those of processes that died go."""
+    """A folder for the files of Ray, named after this process; those of dead processes are removed."""
     for left in Path(tempfile.gettempdir()).glob("yoro-ray-*"):
         number = left.name.split("-")[2]
         with suppress(OSError):
@@ -180,30 +180,27 @@ def _start(settings: ClusterSettings, place: Path | None) -> None:
         return
     if not any(name in os.environ for name in ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")):
         os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)  # nobody else may use it; in no file of the user's home
-    try:
-        with _by_itself():
-            ray.init(
-                num_cpus=cores(), include_dashboard=False, object_store_memory=_store_bytes(),
-                _node_ip_address="127.0.0.1", _temp_dir=str(place), **said,
-            )  # fmt: skip
-    except Exception as error:
-        raise YoroError(f"No Ray could be started here: {one_line(error)[:300]}") from error
+    with explaining(YoroError, "Ray could not be started here"), _by_itself():
+        ray.init(
+            num_cpus=cores(), include_dashboard=False, object_store_memory=_store_bytes(),
+            _node_ip_address="127.0.0.1", _temp_dir=str(place), **said,
+        )  # fmt: skip
 
 
 def _refused(address: str, told: str) -> str:
     """Why a Ray could not be connected to, and what to do."""
     if "ersion mismatch" in told:
-        return f"The Ray at {address!r} has other versions than this machine, and needs the same: {told[:400]}"
+        return f"Ray at {address!r} and this machine have different versions; install the same: {told[:400]}"
     if any(word in told for word in ("ailed to connect to", "AuthenticationError", "InvalidAuthToken")):
         return (
-            f"The Ray at {address!r} answers, but does not let this machine in. If it asks for a token, as recent "
+            f"Ray at {address!r} refuses this machine. If it requires a token, as recent "
             "versions do, set RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH, as on its head node."
         )
-    return f"No Ray answers at {address!r}: {told[:300]}. Is it the address of a head node?"
+    return f"Ray does not answer at {address!r}: {told[:300]}. Is it the address of a head node?"
 
 
 def _knock(address: str) -> None:
-    """Raise if nobody listens at an address, or something else than Ray: Ray itself would try for minutes."""
+    """Raise unless Ray listens at an address: Ray itself would retry for minutes."""
     host, colon, port = address.rpartition("://")[2].rpartition(":")
     if not colon or not port.isdigit():
         return
@@ -215,29 +212,29 @@ def _knock(address: str) -> None:
             answered = line.makefile("rb").read(4)
         if answered[3:] != SETTINGS:
             raise YoroError(
-                f"What listens at {address!r} is no Ray: it answers {answered!r}. Give the address of a head node; its "
-                "port is 6379 unless it was started with another."
+                f"{address!r} is not a Ray head node: it answers {answered!r}. Give the address of a head node; its "
+                "port is 6379 by default."
             )
     except (OSError, OverflowError) as error:
         raise YoroError(
-            f"No Ray answers at {address!r}: {one_line(error)}. Is it the address of a head node?"
+            f"Ray does not answer at {address!r}: {one_line(error)}. Is it the address of a head node?"
         ) from error
 
 
 @contextmanager
 def _by_itself() -> Iterator[None]:
-    """A Ray that asks nobody outside this machine.
+    """Start a local Ray that contacts no other host.
 
-    Left to itself it asks the metadata services of clouds where it runs, though its usage reports are off, and looks
-    for an address that others could reach it by. Of what is left out here a Ray of one machine needs nothing. Ray has
-    no setting for it; a dead proxy in its environment would do, but starts 9 s later, and must be hidden from workers.
+    By default Ray asks the metadata services of clouds where it runs, even with usage reports off, and looks for an
+    address at which others could reach it. A local Ray needs neither. Ray has no setting for it; a dead proxy in its
+    environment would do, but starts 9 s later, and must be hidden from workers.
     """
     from ray import __version__
     from ray._private import node, ray_constants
 
     if lacking := [name for name in LEFT_OUT if not callable(getattr(node.Node, name, None))]:
         raise YoroError(
-            f"Ray {__version__} has no Node.{lacking[0]}, without which a Ray of this machine asks nobody outside. "
+            f"Ray {__version__} lacks Node.{lacking[0]}, which is needed to keep Ray from contacting other hosts. "
             "Install an earlier Ray, or start one with `ray start --head` and use --ray auto."
         )
     loopback = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"  # what "0" does there does it everywhere: 127.0.0.1 is its address

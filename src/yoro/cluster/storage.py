@@ -16,11 +16,12 @@ from yoro.data.remote_files import file_system, is_away, is_url, patiently
 from yoro.errors import StoreError, UnreachableError, one_line
 from yoro.files.atomic import write_file
 
+RUN = re.compile(r"[0-9a-f]{20}-[0-9a-f]{8}")  # a run's folder: its digest, and its own number
 OURS = re.compile(r"(\d+-)?\d{9}-[0-9a-f]{20}\.(stats|parquet)")
 
 
 def is_ours(name: str) -> bool:
-    """Whether a run writes files of this name; other files in the place are somebody else's."""
+    """Whether a file name is one that a run writes; other files in the place are left alone."""
     return OURS.fullmatch(name) is not None
 
 
@@ -44,7 +45,7 @@ class Storage:
         except FileNotFoundError as error:
             raise StoreError(
                 f"{self.place}/{name} is not there. Can all machines of the cluster write to this place? --ray-storage "
-                "names one that they can."
+                "names one that they can. If the file was removed, --resume makes it again."
             ) from error
 
     def write(self, name: str, content: bytes) -> None:
@@ -59,6 +60,25 @@ class Storage:
 
     def clear(self) -> None:
         self.remove(self.names())
+
+    def inside(self, folder: str) -> Storage:
+        """A folder in this place, of one run."""
+        return Storage(f"{self.place.rstrip('/')}/{folder}")
+
+    def run_folder(self, run: str) -> str | None:
+        """The folder of a run of this digest that was begun before; of several, that with the most files."""
+        with _speaking(self.place, "read"):
+            system, root = self._system()
+            entries = system.ls(root, detail=False) if system.exists(root) else []
+        found = [name for entry in entries if RUN.fullmatch(name := str(entry).rstrip("/").rsplit("/", 1)[-1])]
+        counts = {name: len(self.inside(name).names()) for name in found if name.startswith(run[:20])}
+        return max(counts, key=counts.__getitem__, default=None)
+
+    def discard(self) -> None:
+        """Remove a run's folder, with the drafts that killed writers left in it."""
+        with suppress(FileNotFoundError), _speaking(self.place, "removed"):
+            system, root = self._system()
+            system.rm(root, recursive=True)
 
     def _read(self, name: str) -> bytes:
         with _speaking(f"{self.place}/{name}", "read"):
@@ -95,6 +115,11 @@ class Storage:
         system, root = file_system(self.place)
         system.invalidate_cache()  # what other machines wrote is not in it
         return system, root.rstrip("/")
+
+
+def storage_at(place: str) -> Storage:
+    """The storage at a URL or in a folder of this machine, which all machines call by its whole path."""
+    return Storage(place if is_url(place) else str(Path(place).absolute()))
 
 
 @contextmanager

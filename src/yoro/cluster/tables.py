@@ -24,7 +24,7 @@ SKIPPED = b"yoro.skipped"
 
 
 def table_name(index: int, digest: str) -> str:
-    """Of the file of a block; it holds the digest, so that a file of other data is not taken for it."""
+    """The name of the file of a block, with its digest, so that a file of other data is not mistaken for it."""
     return f"{index:09d}-{digest[:20]}.parquet"
 
 

@@ -20,7 +20,7 @@ class TreeNode:
 
     @property
     def name(self) -> str:
-        """Of its file. It holds the digest, so that a shard of other data is not taken for it."""
+        """The name of its file, with its digest, so that a shard of other data is not mistaken for it."""
         return f"{self.level}-{self.index:09d}-{self.digest[:20]}.stats"
 
 
@@ -48,7 +48,7 @@ def missing(root: TreeNode, names: Collection[str]) -> list[int]:
 
 
 def left_over(root: TreeNode, names: Collection[str]) -> set[str]:
-    """Shards that count for nothing: below one that covers them, or of other data."""
+    """Shards that are not needed: another shard covers them, or they are of other data."""
     wanted: set[str] = set()
     stack = [root]
     while stack:

@@ -15,10 +15,9 @@ from pathlib import Path
 from typing import IO, cast
 
 from yoro import limits
-from yoro.data.archive_members import DEFLATED, STORED, Member
-from yoro.data.examples import Ignored, Picture, shown
+from yoro.data.examples import DEFLATED, STORED, Ignored, Member, Picture, shown
 from yoro.data.file_trees import Node
-from yoro.errors import InputError, one_line
+from yoro.errors import InputError, explaining
 
 PACKINGS: dict[str, Callable[[Path], IO[bytes]] | None] = {  # by suffix; None: nothing is packed as a whole
     ".tar": None,
@@ -54,7 +53,7 @@ def read_tree(path: Path, ignored: Ignored) -> Node:
     What the archive declares is bounded by `limits` before memory is taken for it.
     """
     root, nodes, letters = Node("", "", folder=True), 0, 0
-    try:
+    with explaining(InputError, f"'{shown(path)}' cannot be read as an archive"):
         for name, picture in archive_files(path):
             letters += len(name)
             if len(name) > limits.PACKED_NAME or letters > limits.PACKED_INDEX_BYTES:
@@ -75,10 +74,6 @@ def read_tree(path: Path, ignored: Ignored) -> Node:
                 ignored.add(NOT_REGULAR, shown(name))
             here.folder = here.folder or name.endswith("/")
             here.picture = picture
-    except InputError:
-        raise
-    except Exception as error:  # Python's readers of archives raise a dozen kinds
-        raise InputError(f"'{shown(path)}' cannot be read as an archive: {one_line(error)}.") from error
     return root
 
 

@@ -24,8 +24,7 @@ from PIL import (
 )
 
 from yoro import limits
-from yoro.data.archive_members import Member
-from yoro.data.examples import Later, Picture, shown
+from yoro.data.examples import Later, Member, Picture, check_file_size, shown
 from yoro.data.geometry import FILTERS, Geometry, Look, Size, shorter_to
 from yoro.environment import install
 from yoro.errors import ImageError, UnreachableError
@@ -82,7 +81,7 @@ def decode(
     cannot be read in full is an ImageError that names the image (by `name`, or its path) and the cause.
     """
     with _naming(image, name):
-        return _square(_content(image), geometry, look)
+        return _resize(*_upright(_content(image), geometry), geometry, look)
 
 
 def decode_whole(image: Picture, geometry: Geometry, *, name: str | None = None) -> NDArray[np.uint8]:
@@ -124,7 +123,7 @@ def digest(image: Picture) -> str:
 
 @contextmanager
 def _naming(image: Picture, name: str | None) -> Iterator[None]:
-    """Silence Pillow's warnings, and turn whatever goes wrong into an ImageError that names the image."""
+    """Silence Pillow's warnings, and turn any error into an ImageError that names the image."""
     try:
         with _QUIET:
             yield
@@ -144,28 +143,16 @@ def _content(image: Picture) -> bytes | Image.Image | NDArray[np.generic]:
 
 
 def file_bytes(image: Path | Member | bytes) -> bytes:
-    """The bytes of an image file, wherever it lies."""
+    """The bytes of an image file of sane size, wherever it lies."""
     if isinstance(image, bytes):
         return image
-    return image.read() if isinstance(image, Member) else _read(image)
-
-
-def _read(path: Path) -> bytes:
-    """The bytes of a regular file of sane size; a pipe or a device would never end."""
-    found = path.stat()
-    if not stat.S_ISREG(found.st_mode):
+    if isinstance(image, Member):
+        return image.read()
+    found = image.stat()
+    if not stat.S_ISREG(found.st_mode):  # a pipe or a device would never end
         raise ImageError("it is not a regular file")
-    if found.st_size == 0:
-        raise ImageError("the file is empty")
-    if found.st_size > limits.IMAGE_FILE_BYTES:
-        raise ImageError(f"the file has {found.st_size} bytes, more than {limits.IMAGE_FILE_BYTES}")
-    return path.read_bytes()
-
-
-def _square(
-    content: bytes | Image.Image | NDArray[np.generic], geometry: Geometry, look: Look | None = None
-) -> NDArray[np.uint8]:
-    return _resize(*_upright(content, geometry), geometry, look)
+    check_file_size(found.st_size)
+    return image.read_bytes()
 
 
 def _upright(
@@ -202,7 +189,7 @@ def _opened(content: bytes) -> ImageFile.ImageFile:
 
 
 def _is_heif(content: bytes) -> bool:
-    """Whether an image is a HEIF, as phones take them; then Pillow is told how to read it, or it is said what lacks."""
+    """Whether an image is HEIF (the format of phones); registers the decoder, or says which extra is missing."""
     brands = content[8 : min(int.from_bytes(content[:4]), 256)]  # the first is its own, the others it goes along with
     if content[4:8] != b"ftyp" or brands[:4] not in HEIF_BRANDS or b"avif" in brands:
         return False

@@ -65,7 +65,7 @@ def main() -> None:
 
 
 def _fetched(image: Picture, name: str) -> Picture:
-    """The bytes of what lies elsewhere, before limits are set; what is not there is an ImageError."""
+    """The bytes of an image at a URL or in Parquet, fetched before limits are set; a missing one is an ImageError."""
     if not isinstance(image, Later):
         return image
     try:

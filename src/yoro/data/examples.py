@@ -1,22 +1,85 @@
-"""Labelled images as they were found, before any is opened."""
+"""Labelled images as they were found, before any is opened; a file in an archive is read where it lies."""
 
 from __future__ import annotations
 
 import os
 import re
+import struct
 import unicodedata
+import zlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TypeAlias, cast
+from typing import Self, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
 from yoro import limits
-from yoro.data.archive_members import Address, Member
-from yoro.errors import InputError
+from yoro.errors import ImageError, InputError
+
+STORED, DEFLATED = 0, 8  # packings of a zip that are read
+PLAIN = -1  # bytes as they are, without a header of their own, as in a tar
+_HEADER = struct.Struct("<4s22xHH")  # of a file in a zip: signature, lengths of name and extra field
+_SIGNATURE = b"PK\x03\x04"
+
+Address = tuple[str, int, int, int, int, int]
+
+
+@dataclass(frozen=True)
+class Member:
+    """Where the bytes of a file lie within an archive, and how they are packed; reading one takes no other."""
+
+    archive: Path
+    offset: int  # of its header in a zip, of its bytes in a tar
+    packed: int  # bytes in the archive
+    size: int  # bytes when unpacked
+    method: int = PLAIN
+    checksum: int = 0  # CRC-32, in a zip
+    keep: object = field(default=None, compare=False, repr=False)  # what must live as long as this does
+
+    def read(self) -> bytes:
+        """The file's bytes; damage, and a size beyond the limit, are an ImageError."""
+        check_file_size(max(self.size, self.packed) if self.size else 0)
+        with self.archive.open("rb") as file:
+            file.seek(self.offset)
+            if self.method != PLAIN:
+                head = file.read(_HEADER.size)
+                if len(head) < _HEADER.size or not head.startswith(_SIGNATURE):
+                    raise ImageError("the archive is damaged here")
+                _, name, extra = _HEADER.unpack(head)
+                file.seek(name + extra, 1)
+            content = file.read(self.packed)
+        if self.method == DEFLATED:
+            content = _inflated(content, self.size)
+        if len(content) != self.size or (self.method != PLAIN and zlib.crc32(content) != self.checksum):
+            raise ImageError("the archive is damaged here")
+        return content
+
+    def address(self) -> Address:
+        """What another process needs to read it."""
+        return str(self.archive), self.offset, self.packed, self.size, self.method, self.checksum
+
+    @classmethod
+    def at(cls, address: Address) -> Self:
+        return cls(Path(address[0]), *address[1:])
+
+
+def check_file_size(size: int) -> None:
+    """Raise if an image file is empty, or larger than any is read."""
+    if size == 0:
+        raise ImageError("the file is empty")
+    if size > limits.IMAGE_FILE_BYTES:
+        raise ImageError(f"the file has {size} bytes, more than {limits.IMAGE_FILE_BYTES}")
+
+
+def _inflated(content: bytes, size: int) -> bytes:
+    """At most one byte more than the size that was promised."""
+    try:
+        return zlib.decompressobj(-zlib.MAX_WBITS).decompress(content, size + 1)
+    except zlib.error:
+        raise ImageError("the archive is damaged here") from None
 
 
 @dataclass(frozen=True)
@@ -126,7 +189,7 @@ class Dataset:
 
 
 class Ignored:
-    """Collects what was left out, by reason, and says it in short sentences."""
+    """Collects what was left out, by reason, and reports it in short sentences."""
 
     def __init__(self) -> None:
         self._names: dict[str, list[str]] = {}
@@ -164,16 +227,16 @@ def storable(text: str) -> str:
 
 
 def class_name(text: str) -> str:
-    """The one spelling of a class: composed Unicode (macOS stores decomposed names), no outer blanks.
+    """The canonical spelling of a class: composed Unicode (macOS stores decomposed names), no outer blanks.
 
-    It is empty where nothing of the name can be seen.
+    It is empty if nothing of the name is visible.
     """
     name = unicodedata.normalize("NFC", storable(text)).strip()
     return name if any(c.isprintable() for c in name) else ""
 
 
 def checked_label(text: str) -> str:
-    """A label that somebody sent, in its one spelling; an InputError if it is empty or too long."""
+    """A label from a client in its canonical spelling; an InputError if it is empty or too long."""
     label = class_name(text)
     if not label or len(label) > limits.TAUGHT_LABEL:
         raise InputError(f"The label has {len(label):,} visible characters; expected 1 to {limits.TAUGHT_LABEL}.")

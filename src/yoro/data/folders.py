@@ -17,7 +17,9 @@ SUFFIXES = frozenset(
     | {".ppm", ".pgm", ".pbm", ".pnm", ".jp2", ".j2k", ".jpx", ".avif", ".heic", ".heif", ".hif"}
 )
 
-EXPECTED = "expected FOLDER/class/image or FOLDER/{train,val,test}/class/image, such an archive, or a CSV or JSONL list"
+EXPECTED = (
+    "expected FOLDER/class/image or FOLDER/{train,val,test}/class/image, an archive of either, or a CSV or JSONL list"
+)
 
 HIDDEN = "Ignored, hidden"
 NOT_IMAGE = "Ignored, not an image by its suffix"
@@ -167,7 +169,7 @@ def _named_apart(examples: list[Example]) -> tuple[Example, ...]:
 
 
 def _within_wrapper(root: Node, known: Collection[str]) -> Node:
-    """The folder within folders that hold nothing but it, if it holds several with images; else the root."""
+    """The innermost of folders that contain only each other, if it holds several folders with images; else the root."""
     here = root
     for _ in range(DEEPEST):
         folders, loose = _content(here)

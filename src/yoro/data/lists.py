@@ -68,9 +68,10 @@ def _slashed(image: Path, folders: Sequence[Path]) -> Path:
 
 
 def _folder_of(examples: Sequence[Example], path: Path) -> tuple[Path, tuple[str, ...]]:
-    """From where the paths of a list are to be read: its own folder, or where one stands if they lead to files there.
+    """The folder that the paths of a list are relative to: its own, or the working directory if they lead to files
+    there.
 
-    The first image that is to be found decides for all; if there is none, it is said where they were looked for.
+    The first image that is found decides for all; if none is, the error says where they were looked for.
     """
     beside, here = path.parent, Path()
     for example in examples:
@@ -165,7 +166,7 @@ def _text(row: Row, column: str, where: str) -> str | None:
 
 
 def split_named(name: str | None, where: str) -> str | None:
-    """The one spelling of a split; None for none."""
+    """The canonical name of a split; None for none."""
     if name is None:
         return None
     if name.lower() not in SPLITS:

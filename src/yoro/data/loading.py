@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from yoro.data.examples import Example
 from yoro.data.geometry import Geometry
@@ -19,16 +17,6 @@ DEPTH = 2  # batches asked of each worker ahead of the caller: one being decoded
 MOST_WORKERS = 16
 
 
-@dataclass(frozen=True)
-class Batch:
-    """Consecutive examples that could be read, and those among them that could not."""
-
-    indices: list[int]  # into the examples given to `load`, one for each image
-    images: NDArray[np.uint8]  # (batch, side, side, 3)
-    digests: list[str]  # of the content, one for each image
-    failures: list[tuple[int, str]]  # (index, what is wrong with it)
-
-
 def default_workers() -> int:
     """One decoding process for each core this process may use, up to 16."""
     return min(cores(), MOST_WORKERS)
@@ -36,8 +24,8 @@ def default_workers() -> int:
 
 def load(
     examples: Sequence[Example], geometry: Geometry, *, batch_size: int = 64, workers: int | None = None
-) -> Generator[Batch, None, None]:
-    """Batches in the order of the examples; broken files are reported in `failures`, never raised.
+) -> Generator[Decoded, None, None]:
+    """Batches of consecutive examples, whose positions are those among all; broken files are reported, never raised.
 
     `workers` processes decode ahead of the caller (None: `default_workers()`; 0: in this process). Pixels that are in
     memory already are always taken in this process. At most `DEPTH * workers` batches are held, however many examples
@@ -54,16 +42,21 @@ def load(
     return _ahead(examples, ranges, geometry, count) if count else _here(examples, ranges, geometry)
 
 
-def _here(examples: Sequence[Example], ranges: list[range], geometry: Geometry) -> Generator[Batch, None, None]:
+def _here(examples: Sequence[Example], ranges: list[range], geometry: Geometry) -> Generator[Decoded, None, None]:
     for numbers in ranges:
-        chosen = [examples[index] for index in numbers]
-        answer = decode_all([example.image for example in chosen], [example.name for example in chosen], geometry)
-        yield _batch(list(numbers), answer)
+        yield _taken(examples, list(numbers), geometry)
+
+
+def _taken(examples: Sequence[Example], indices: list[int], geometry: Geometry) -> Decoded:
+    """Some of the examples, decoded in this process."""
+    chosen = [examples[index] for index in indices]
+    decoded = decode_all([example.image for example in chosen], [example.name for example in chosen], geometry)
+    return decoded.placed(indices)
 
 
 def _ahead(
     examples: Sequence[Example], ranges: list[range], geometry: Geometry, count: int
-) -> Generator[Batch, None, None]:
+) -> Generator[Decoded, None, None]:
     """Batches decoded by `count` processes in turn, each with a few requests open."""
     with lent(count) as processes:
         waiting: deque[int] = deque()
@@ -88,30 +81,19 @@ def _ask(process: DecodingProcess, examples: Sequence[Example], numbers: range, 
         process.request([sent for sent, _ in files], [name for _, name in files], geometry)
 
 
-def _receive(process: DecodingProcess, examples: Sequence[Example], numbers: range, geometry: Geometry) -> Batch:
+def _receive(process: DecodingProcess, examples: Sequence[Example], numbers: range, geometry: Geometry) -> Decoded:
     """One batch: files from the process, pixels in memory taken here."""
     files = [index for index in numbers if sendable(examples[index].image)]
     kept = [index for index in numbers if not sendable(examples[index].image)]
-    parts = []
-    if files:
-        parts.append(_batch(files, process.answer()))
-    if kept:
-        chosen = [examples[index] for index in kept]
-        decoded = decode_all([example.image for example in chosen], [example.name for example in chosen], geometry)
-        parts.append(_batch(kept, decoded))
+    parts = [process.answer().placed(files)] if files else []
+    parts += [_taken(examples, kept, geometry)] if kept else []
     return parts[0] if len(parts) == 1 else _merge(*parts)
 
 
-def _batch(indices: list[int], decoded: Decoded) -> Batch:
-    named = [(indices[position], message) for position, message in decoded.failures]
-    return Batch([indices[position] for position in decoded.good], decoded.pixels, decoded.digests, named)
-
-
-def _merge(first: Batch, second: Batch) -> Batch:
-    """Two parts of one batch in the order of their indices."""
-    indices = first.indices + second.indices
-    digests = first.digests + second.digests
-    order = sorted(range(len(indices)), key=indices.__getitem__)
-    images = np.concatenate([first.images, second.images])[order]
+def _merge(first: Decoded, second: Decoded) -> Decoded:
+    """Two parts of one batch in the order of their positions."""
+    good, digests = first.good + second.good, first.digests + second.digests
+    order = sorted(range(len(good)), key=good.__getitem__)
+    pixels = np.concatenate([first.pixels, second.pixels])[order]
     failures = sorted(first.failures + second.failures)
-    return Batch([indices[i] for i in order], images, [digests[i] for i in order], failures)
+    return Decoded([good[i] for i in order], [digests[i] for i in order], failures, pixels)

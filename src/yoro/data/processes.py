@@ -1,4 +1,4 @@
-"""Decoding behind a fence: helper processes with memory and CPU limits set by the kernel, replaced when one dies.
+"""Decoding in helper processes, whose memory and CPU time the kernel limits; one that dies is replaced.
 
 They are started as plain processes, not by `multiprocessing`: they need nothing of the parent's memory or `__main__`,
 so a script without an `if __name__ == "__main__"` guard works, and threads of ONNX Runtime in the parent are no danger.
@@ -66,7 +66,7 @@ _SET_PIPE_SIZE = 1031  # F_SETPIPE_SZ
 
 
 class Fence(NamedTuple):
-    """What one image may take, by the kernel's limits."""
+    """Limits on decoding one image, enforced by the kernel."""
 
     memory: int  # bytes
     seconds: int  # of processor time
@@ -168,7 +168,7 @@ class DecodingProcess:
         self._restart()
 
     def _wait(self, request: _Request, why: str) -> None:
-        """Ask again, in a new process, once the storage has had time to come back; in the end, an UnreachableError."""
+        """Ask again in a new process after a pause; in the end, raise UnreachableError."""
         if (seconds := next(request.waits, None)) is None:
             self.close()
             self._open.clear()
@@ -355,6 +355,11 @@ class Decoded(NamedTuple):
     more: bool = False  # whether one that failed may be readable with more memory or time
     seconds: float = 0.0  # of processor time that decoding took
 
+    def placed(self, indices: Sequence[int]) -> Decoded:
+        """The same with other positions, such as those among more images."""
+        failures = [(indices[position], said) for position, said in self.failures]
+        return self._replace(good=[indices[position] for position in self.good], failures=failures)
+
     def sound(self) -> Decoded:
         """The same; an ImageError if one of the images cannot be read."""
         for _, said in self.failures:
@@ -385,7 +390,7 @@ def decode_all(images: Sequence[Picture], names: Sequence[str], geometry: Geomet
 
 
 class Budget:
-    """Seconds of processor time that decoding the images of a request of this many bytes may take."""
+    """Seconds of CPU time that decoding the images of a request of this many bytes may take."""
 
     def __init__(self, size: int) -> None:
         self._left = limits.REQUEST_SECONDS + size / limits.MB
@@ -415,7 +420,7 @@ class _Job:
 
 
 class DecoderPool:
-    """Decoding processes for whoever wants an image now and then, as servers do; as many as are needed are started.
+    """Decoding processes for servers, which need an image now and then; as many as needed are started.
 
     An image that takes much memory or time is decoded in a process for such images, one after the other: together they
     take no more than one does, and ordinary photos need not wait for them.
@@ -530,7 +535,7 @@ def _begin(process: DecodingProcess, job: _Job, begun: deque[_Job]) -> None:
 
 @contextlib.contextmanager
 def lent(count: int) -> Iterator[list[DecodingProcess]]:
-    """Processes for one pass; one of them is kept for the next, so that a few images now and then cost no start."""
+    """Processes for one pass; one of them is kept, so that the next small call need not start one."""
     kept = _KEPT.pop(os.getpid(), None)
     processes = [kept or DecodingProcess(), *(DecodingProcess() for _ in range(1, count))]
     try:

@@ -1,48 +1,31 @@
-"""What people hold in Python, as a Dataset: arrays, lists, tables, datasets of torch and of Hugging Face, generators.
+"""Python objects as a Dataset: arrays, lists, tables, datasets of torch and of Hugging Face, generators.
 
-Nothing here imports torch, pandas or datasets: things are known by what they can do. Where the labels can be had
+Nothing here imports torch, pandas or datasets: objects are recognised by their methods. If the labels can be had
 without the images, an image is read when its turn comes and not kept.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
 from yoro import limits
-from yoro.data.archive_members import Member
-from yoro.data.examples import SPLITS, Dataset, Example, Later, Picture, class_name, shown, storable
+from yoro.data.examples import SPLITS, Dataset, Example, Later, Member, Picture, class_name, shown, storable
 from yoro.data.lists import split_named
 from yoro.errors import ImageError, InputError
 
 Label: TypeAlias = str | int  # of a class, as it was given: names, or whole numbers
 
 
-class Numbered(Protocol):
-    """A dataset of torch or of Hugging Face: items by number."""
-
-    def __len__(self) -> int: ...
-
-    def __getitem__(self, number: Any, /) -> Any: ...
-
-
-class ByColumns(Protocol):
-    """A table with named columns, such as a DataFrame."""
-
-    @property
-    def columns(self) -> Any: ...
-
-    def __getitem__(self, column: Any, /) -> Any: ...
-
-
-Data: TypeAlias = str | os.PathLike[str] | Iterable[object] | NDArray[np.generic] | Image.Image | Numbered | ByColumns
+# Tables with named columns can be iterated, and datasets of torch are at least as long as they say.
+Data: TypeAlias = str | os.PathLike[str] | Iterable[object] | NDArray[np.generic] | Image.Image | Sized
 
 IMAGE_COLUMNS = ("image", "img", "path", "file_name", "filename", "file", "filepath", "image_path", "picture", "pixels")
 LABEL_COLUMNS = ("label", "labels", "class", "target", "category", "fine_label", "y")

@@ -44,7 +44,7 @@ CALLED = {"train": "training", "val": "validation", "test": "test"}
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows of response data: all of them, or those with some marks, or some of these; or those of some classes."""
+    """Some rows of response data: all, those of some splits or classes, or a given selection."""
 
     data: ResponseData
     count: int
@@ -154,9 +154,7 @@ def to_fit(
         return _rows_to_fit(train, held, rule, notes)
     if shots is not None:
         train, held = _few(train, held, shots, seed, rule)
-        notes.append(
-            f"{counted(shots, 'image')} a class {_are(shots)} drawn, seed {seed}; classes that have fewer give all."
-        )
+        notes.append(f"Drew {counted(shots, 'image')} per class (seed {seed}); classes with fewer give all they have.")
     elif held and rule != "validation":
         notes.append(_fitted_too(len(held), rule))
         train, held = train + held, []
@@ -191,8 +189,7 @@ def to_refine(
             "Refinement needs validation images, and the classes are too small to hold any out. Give some with --val "
             "(val=...), or as a folder 'val' beside 'train'."
         )
-    drawn = f"{len(out):,} of {counted(len(train), 'image')}, drawn with seed {seed}, {_are(len(out))} held out"
-    told = f"No validation images given: {drawn} to validate the refinement."
+    told = f"No validation images given; holding out {len(out):,} of {counted(len(train), 'image')} (seed {seed})."
     return [train[i] for i in kept], [train[i] for i in out], [*notes, told]
 
 
@@ -212,7 +209,7 @@ def refuse_one_class(classes: Collection[str], data: object) -> None:
 
 
 def _found(train: Sequence[Example]) -> str:
-    """What there is to fit; the names tell whether the folders meant are those that were taken for classes."""
+    """What there is to fit, with class names, so that a wrong folder is noticed."""
     classes = sorted({example.label or "" for example in train})
     return f"Found {counted(len(train), 'image')} of {counted(len(classes), 'class')} to fit: {listed(classes)}."
 
@@ -258,7 +255,7 @@ def _by_mark(data: object, known: Collection[str] = ()) -> tuple[dict[str, Part]
 
 
 def _serving(role: str, data: object, known: Collection[str]) -> tuple[Part, list[str]]:
-    """The part of data given for one role that serves it, and what was left alone."""
+    """The part of data given for one role that is used for it, and a note on the rest."""
     parts, notes = _by_mark(data, known)
     chosen = next((split for split in SERVES[role] if len(parts[split])), None)
     if chosen is None:

@@ -22,7 +22,7 @@ Entry = Mapping[str, object]  # a step as the journal keeps it
 
 
 class Place(NamedTuple):
-    """Where a photo is: its group, its label, whether a person saw it there, and the labels it was thrown out of."""
+    """Where a photo is: its group, its label, whether a person saw it there, and the labels it was refused."""
 
     group: int
     label: str | None = None
@@ -66,8 +66,8 @@ def _place(value: Sequence[object]) -> Place:
 class Desk:
     """A pile of photos in groups, and the labels that they have so far.
 
-    Photos are told by their rows in the pile. `note` is called with every step before it is taken, `entries` are the
-    steps of an earlier session. Every verb is one decision of a person; `decisions` counts them.
+    Photos are identified by their rows in the pile. `note` is called with every step before it is taken, `entries` are
+    the steps of an earlier session. Every verb is one decision of a person; `decisions` counts them.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class Desk:
 
     @property
     def decisions(self) -> int:
-        """Steps that stand."""
+        """Number of steps, without those that were undone."""
         return len(self.done)
 
     @property
@@ -197,7 +197,7 @@ class Desk:
         self._take(f"Label {counted(len(wanted), 'photo')} {label}", changed)
 
     def accept(self, rows: Iterable[int]) -> None:
-        """Give photos the labels that are proposed for them, without looking at each: nothing is learnt from these."""
+        """Give photos their proposed labels without looking at each; these labels are not learned from."""
         wanted, proposed = self._rows(rows), self._proposed()
         for row in wanted:
             if row not in proposed:
@@ -246,7 +246,7 @@ class Desk:
         return found
 
     def next_questions(self, count: int) -> list[int]:
-        """The photos whose label teaches most: before two classes are named, the middles of the largest groups."""
+        """The photos that are most useful to label: before two classes are named, the middles of the largest groups."""
         if len({place.label for place in self.places if place.seen} - {None}) < 2:
             return self.middles(count)
         return self.proposals().questions(self.space, count)

@@ -1,4 +1,4 @@
-"""What comes of the desk: a folder for each class, or a list; both can be written again as the work goes on."""
+"""The output of the desk: a folder for each class, or a list; both can be rewritten as the work goes on."""
 
 from __future__ import annotations
 

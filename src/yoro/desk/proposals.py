@@ -62,7 +62,7 @@ class Proposals:
         return self.probabilities.max(axis=1) if len(self.rows) else np.empty(0)
 
     def sure(self, share: float) -> tuple[Rows, float]:
-        """The most rows of which at least this share is expected to be right, and the share that is expected."""
+        """The largest set of rows of which at least this share is expected to be right, and that expected share."""
         order = np.argsort(-self.chances, kind="stable")
         means = np.cumsum(self.chances[order]) / np.arange(1, len(order) + 1)
         count = int((means >= share).sum())
@@ -91,7 +91,7 @@ class Proposals:
         return sorted(told, key=lambda one: (-one[2], one[0]))
 
     def questions(self, features: Array, count: int) -> list[int]:
-        """The rows whose label teaches most: doubtful ones with many like them, far from each other."""
+        """The rows that are most useful to label: uncertain ones in dense regions, far from each other."""
         if not len(self.rows) or count < 1:
             return []
         return [int(self.rows[i]) for i in spread_doubt(self.probabilities, features[self.rows], count)]

@@ -19,17 +19,14 @@ from numpy.typing import NDArray
 
 from yoro.discriminant.calibration import Prior, log_prior
 from yoro.discriminant.reservoir import Members
-from yoro.discriminant.resolvent import LogNodes
-from yoro.discriminant.shrinkage import Spectrum
+from yoro.discriminant.shrinkage import LogNodes, Spectrum
 from yoro.discriminant.statistics import ResponseStatistics
-from yoro.mappings.batches import class_codes
-
-Array = NDArray[np.float64]
+from yoro.mappings.batches import Array, class_codes
 
 
 @dataclass(frozen=True)
 class _Tables:
-    """Products of members (n) and class means (k) in the metric of every node."""
+    """Inner products of members (n) and class means (k) in the metric of every node."""
 
     nodes: LogNodes
     inverse: Array  # (nodes, rank)

@@ -1,4 +1,4 @@
-"""From scores to probabilities: priors, a temperature, and the weight of a second opinion."""
+"""Calibration, from scores to probabilities: priors, temperature scaling, and the weight of a zero-shot head."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from yoro.discriminant.rules import check_prior
 from yoro.environment import cores
 from yoro.errors import InputError
+from yoro.mappings.batches import Array
 
-Array = NDArray[np.float64]
 Prior = str | Mapping[str, float]
 
 TOLERANCE = 0.1  # of the probability, spread over all classes, when candidates are compared
@@ -79,10 +79,10 @@ def _log_sums(scores: Array) -> Array:
 def doubtful_loss(
     scores: Array, truth: NDArray[np.intp], weights: Array, temperature: float, *, tolerance: float = 0.0
 ) -> float:
-    """Negative log-likelihood with one image more, whose class is anybody's guess.
+    """Negative log-likelihood with one more image, whose class is unknown (uniform).
 
-    Without that image, answers that are all right would call for certainty, and the likelihood
-    could not tell them apart. `tolerance` is the part of the probability that is spread over all classes first.
+    Without that image, answers that are all right would call for certainty, and the likelihood could not tell them
+    apart. `tolerance` is the part of the probability that is spread over all classes first.
     """
     doubt = 1.0 / (1.0 + weights.sum())
     logs = log_probabilities(scores, temperature)
@@ -97,7 +97,7 @@ def doubtful_loss(
 
 
 def tolerant_loss(scores: Array, truth: NDArray[np.intp], weights: Array, temperature: float) -> float:
-    """`doubtful_loss` of answers that hold one image in ten for anything at all, so that no image costs very much.
+    """`doubtful_loss` that assumes one image in ten to have any label, so that no single image costs very much.
 
     Where responses have long tails, a few images lie far from all classes. Under the plain likelihood these alone
     decide, and call for a large shrinkage that blurs the others.

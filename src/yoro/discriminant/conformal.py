@@ -21,8 +21,7 @@ from yoro.discriminant.evidence import Choice, Evidence
 from yoro.discriminant.leave_one_out import Refits
 from yoro.discriminant.mixture import LeaveOneOutScores, Mixture
 from yoro.discriminant.selection import leave_one_out
-
-Array = NDArray[np.float64]
+from yoro.mappings.batches import Array
 
 
 @dataclass(frozen=True)
@@ -36,7 +35,7 @@ class _Head:
     alpha: float
 
     def opinion(self, responses: NDArray[np.floating]) -> Array:
-        """What the zero-shot head adds for responses (n, width of the reading), if there is one."""
+        """The scores that the zero-shot head adds for responses (n, width of the reading), if there is one."""
         head = self.evidence.head
         return np.zeros((len(responses), 1)) if head is None else self.alpha * head(responses)
 

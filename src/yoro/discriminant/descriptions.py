@@ -1,7 +1,7 @@
-"""What sentences know of the classes: their zero-shot head, and means for classes without images.
+"""Class sentences: their zero-shot head, and means for classes without images.
 
-Of an image-text model the responses are `z = scale T v`: similarities of the image vector v to the
-vectors of all sentences, the rows of T. Everything here acts on v, so that z is never formed.
+Of an image-text model the responses are `z = scale T v`: similarities of the image vector v to the vectors of all
+sentences, the rows of T. Everything here acts on v, so that z is never formed.
 """
 
 from __future__ import annotations
@@ -16,9 +16,7 @@ from yoro.discriminant.shrinkage import Spectrum, low_rank_spectrum
 from yoro.discriminant.statistics import ResponseStatistics
 from yoro.errors import InputError
 from yoro.mappings.affine import AffineMapping
-from yoro.mappings.batches import class_codes
-
-Array = NDArray[np.float64]
+from yoro.mappings.batches import Array, class_codes
 
 
 @dataclass(frozen=True)
@@ -32,7 +30,7 @@ class Descriptions:
     def __post_init__(self) -> None:
         if self.vectors.ndim != 2 or len(self.vectors) != len(self.owners) or not len(self.owners):
             raise InputError(
-                f"Text vectors of shape {self.vectors.shape} came for {len(self.owners)} sentences; expected one each."
+                f"Got text vectors of shape {self.vectors.shape} for {len(self.owners)} sentences; expected one each."
             )
         if not np.isfinite(self.vectors).all() or not 0 < self.scale < np.inf:
             raise InputError(f"Text vectors must be finite and the scale positive; the scale is {self.scale}.")

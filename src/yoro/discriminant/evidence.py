@@ -76,9 +76,6 @@ class Evidence:
             return self
         return replace(self, turned=turn(self.spectrum, self.statistics.centre, self.members.responses))
 
-    def validated_on(self, validation: Validation | None) -> Evidence:
-        return replace(self, validation=validation)
-
     def mapping(self, choice: Choice) -> AffineMapping:
         """The mapping at the chosen shrinkage, blended with the head if there is one."""
         mapping = solve_path(self.statistics, self.spectrum, [choice.shrinkage], prior=self.prior)[0]
@@ -97,7 +94,7 @@ def make_evidence(
 ) -> Evidence:
     """Evidence from statistics and members, with the anchors and the zero-shot head of sentences if they vote.
 
-    `decompose` replaces the default spectrum of this kind of response; `spectrum` is at hand where it was made before.
+    `decompose` replaces the default spectrum of this kind of response; `spectrum` reuses one that was computed before.
     """
     head = None
     if words is not None and votes:

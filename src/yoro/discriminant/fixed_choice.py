@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from yoro.discriminant.calibration import Prior
 from yoro.discriminant.evidence import Choice
@@ -22,8 +21,7 @@ from yoro.discriminant.shrinkage import NARROW, Inverses, Spectrum
 from yoro.discriminant.solve import ENOUGH, solve_path
 from yoro.discriminant.statistics import ResponseStatistics
 from yoro.mappings.affine import AffineMapping
-
-Array = NDArray[np.float64]
+from yoro.mappings.batches import Array
 
 JITTER = 1e-12  # of the mean square of the rows, so that equal rows can be factorised
 

@@ -86,7 +86,7 @@ class JointStatistics:
         return JointStatistics(layout, [self.parts[i] for i in readings])
 
     def folded(self) -> JointStatistics:
-        """A copy in which no single response stands, see `ResponseStatistics.folded`."""
+        """A copy that stores no single response; see `ResponseStatistics.folded`."""
         return JointStatistics(self._layout, [part.folded() for part in self.parts])
 
     def copy(self) -> JointStatistics:

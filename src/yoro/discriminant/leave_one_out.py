@@ -23,12 +23,9 @@ from numpy.typing import NDArray
 
 from yoro.discriminant.calibration import Prior, log_prior
 from yoro.discriminant.reservoir import Members
-from yoro.discriminant.resolvent import LogNodes
-from yoro.discriminant.shrinkage import EPSILON, Inverses, Spectrum
+from yoro.discriminant.shrinkage import EPSILON, Inverses, LogNodes, Spectrum
 from yoro.discriminant.statistics import ResponseStatistics
-from yoro.mappings.batches import class_codes
-
-Array = NDArray[np.float64]
+from yoro.mappings.batches import Array, class_codes
 
 BLOCK = 1024  # responses scored at a time, unless there are many classes
 TOGETHER = 1024  # and classes
@@ -43,14 +40,14 @@ FEWEST = 100  # responses of a sample, however many classes there are
 
 
 def sample_size(classes: int, *, kept: bool = False) -> int:
-    """How many responses are scored against so many classes: to choose on, or to be kept with the choice."""
+    """How many responses are scored, given the number of classes: when choosing, or when storing scores."""
     return max(FEWEST, (KEPT_SCORES if kept else CHOOSING_SCORES) // max(classes, 1))
 
 
 def stratified(truth: NDArray[np.intp], most: int) -> NDArray[np.intp]:
-    """Places of at most so many, ascending; of each class its share. Within a class the first come first.
+    """Ascending indices of a stratified sample: at most this many, with a share for each class.
 
-    Responses kept come in the order of seeded digests, so that this is a seeded draw.
+    Within a class the first are taken. Responses are stored in the order of seeded digests, so this is a seeded draw.
 
     >>> stratified(np.array([0, 1, 0, 0, 1, 0]), 3).tolist()
     [0, 1, 3]
@@ -62,14 +59,14 @@ def stratified(truth: NDArray[np.intp], most: int) -> NDArray[np.intp]:
 
 
 class Turned(NamedTuple):
-    """Members in the basis of a spectrum: their coordinates (m, rank) from a centre (width,)."""
+    """Members in the eigenbasis of a spectrum: their coordinates (m, rank) from a centre (width,)."""
 
     centre: Array
     rows: Array
 
 
 def turn(spectrum: Spectrum, centre: Array, responses: NDArray[np.floating]) -> Turned:
-    """Responses (m, width) in the basis of a spectrum."""
+    """Responses (m, width) in the eigenbasis of a spectrum."""
     return Turned(centre, (responses - centre) @ spectrum.basis)
 
 
@@ -85,7 +82,7 @@ class Scored:
 def _drawn(
     singles: NDArray[np.intp], groups: Sequence[NDArray[np.intp]], most: int
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Which to take of those that are left out one by one, by their classes, and of the groups, by those of each."""
+    """A sample of the members that are left out one by one, by class, and of the groups, by their classes."""
     share = most / (len(singles) + sum(map(len, groups)))
     teams = np.array([truth[0] for truth in groups], dtype=np.intp)
     return stratified(singles, round(share * len(singles))), stratified(teams, round(share * len(groups)))

@@ -22,8 +22,7 @@ from yoro.discriminant.leave_one_out import LeaveOneOut, Scored, sample_size, st
 from yoro.discriminant.readings import FEATURES, Layout, side_by_side
 from yoro.discriminant.selection import leave_one_out, opinion_of, select_shrinkage
 from yoro.mappings.affine import AffineMapping
-
-Array = NDArray[np.float64]
+from yoro.mappings.batches import Array
 
 STRENGTH = 10.0  # pseudo-images in favour of equal weights: a prior for small data; more where networks are
 FEW = 3  # images per class; with fewer, leave-one-out says little of the heads, and the features answer alone
@@ -52,9 +51,9 @@ class Mixture:
     described: bool = False  # whether sentences describe the classes, in the space of the first reading
 
     def judge(self, rule: str | float) -> tuple[Choice, LeaveOneOutScores | None]:
-        """Shrinkages by the rule, one a reading; weights and temperature by leave-one-out.
+        """Choose a shrinkage for each reading by the rule; weights and temperature by leave-one-out.
 
-        With the choice come the leave-one-out scores of what was chosen, which are at hand by then.
+        Also returns the leave-one-out scores of the choice, which have been computed by then.
         """
         judged = side_by_side(partial(self._judged, rule), range(len(self.evidences)), self.layout.widths)
         heads = [head for _, head in judged if head is not None]
@@ -170,7 +169,7 @@ class Mixture:
         return weights
 
     def _imagined(self) -> bool:
-        """Whether a class has no images and is known by its sentences, which only the first reading knows of."""
+        """Whether a class has no images, only sentences, which only the first reading knows."""
         known = self.evidences[0].statistics.counts > 0
         return any((one.statistics.counts > 0)[known].sum() < known.sum() for one in self.evidences[1:])
 

@@ -1,9 +1,9 @@
-"""Which unlabelled responses belong with the labelled ones.
+"""Which unlabelled responses belong with the labelled ones (outlier rejection by a random walk).
 
 Distances alone do not tell: images of one task may be as unlike each other as strangers are. But images of a task are
-neighbours, and so are strangers. A random walk that sets out from the labelled responses and goes from neighbour to
-neighbour comes often to images of the task and seldom to strangers. What is usual is told by how often it comes to
-labelled responses from those of other classes: those of the same class may be pictures of the same moment.
+neighbours, and so are strangers. A random walk that starts at the labelled responses and goes from neighbour to
+neighbour visits images of the task often and strangers seldom. How often is usual is told by its visits to labelled
+responses from those of other classes: those of the same class may be pictures of the same moment.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, diags_array
 
-Array = NDArray[np.float64]
+from yoro.mappings.batches import Array
 
 NEIGHBOURS = 10
 GOES_ON = 0.9  # probability of another step of the walk
@@ -83,10 +83,10 @@ def _neighbours(rows: NDArray[np.float32]) -> csr_array:
 
 
 def _visits(graph: csr_array, group: NDArray[np.intp]) -> tuple[Array, float]:
-    """How often walks from the first rows, dealt to groups, come to each of the other rows (m,).
+    """How often walks from the first rows, in groups, visit each of the other rows (m,).
 
-    And how often walks from other groups come to a first row, in the lower quartile, if there were as many of them:
-    where some classes are very unlike the others, they are seldom come to.
+    Also how often walks from other groups visit one of the first rows, in the lower quartile, as if there were as many
+    of them: classes that are very unlike the others are seldom visited.
     """
     starts = len(group)
     out = np.zeros((graph.shape[0], GROUPS))

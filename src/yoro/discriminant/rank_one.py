@@ -1,7 +1,7 @@
-"""What was solved, after few images came or went: a correction of low rank instead of a new eigendecomposition.
+"""A solution updated after few images were added or removed: a low-rank correction, no new eigendecomposition.
 
-One image x of a class with n images and mean m changes the scatter by a multiple of (x - m)(x - m)'. In the eigenbasis
-of before, the scatter is then diagonal but for one such product an image, and by Woodbury's identity so is the inverse
+One image x of a class with n images and mean m changes the scatter by a multiple of (x - m)(x - m)'. In the previous
+eigenbasis, the scatter is then diagonal but for one such product an image, and by Woodbury's identity so is the inverse
 of every shrunk covariance. Shrinkage targets move as they should, so that mapping and leave-one-out are those of a new
 solve, to rounding.
 """
@@ -24,15 +24,14 @@ from yoro.discriminant.readings import side_by_side
 from yoro.discriminant.reservoir import Members
 from yoro.discriminant.shrinkage import LowRank, Spectrum
 from yoro.mappings.affine import AffineMapping
-
-Array = NDArray[np.float64]
+from yoro.mappings.batches import Array
 
 LEFT = 0.5  # of the scatter's trace: if less is left, so are fewer digits than a new solve has
 OUTSIDE = 1e-10  # of the length of an image: what reaches no farther out of the span of the others is rounding
 
 
-class Change(NamedTuple):
-    """An image that came (1) or went (-1): its response (width of all readings,) and its class."""
+class ImageChange(NamedTuple):
+    """An image that was added (1) or removed (-1): its response (width of all readings,) and its class."""
 
     sign: int
     response: NDArray[np.floating]
@@ -41,7 +40,7 @@ class Change(NamedTuple):
 
 @dataclass(frozen=True)
 class HeldSolution:
-    """The spectra of what was solved, with all kept responses in their bases, ready to be changed by few images."""
+    """A solution that few images can change: the spectra, and all kept responses in their eigenbases."""
 
     readings: tuple[_HeldReading, ...]
     mixture: Mixture  # how they are weighed; without evidence
@@ -49,7 +48,7 @@ class HeldSolution:
 
     @classmethod
     def of(cls, mixture: Mixture) -> Self | None:
-        """What is held of evidence with `turned` members; None if it cannot be changed, as where sentences count."""
+        """The solution of evidence with `turned` members; None if it cannot be updated, as with class sentences."""
         readings = [_HeldReading.of(evidence) for evidence in mixture.evidences]
         found = tuple(reading for reading in readings if reading is not None)
         members = mixture.evidences[0].members
@@ -57,7 +56,7 @@ class HeldSolution:
             return None
         return cls(found, replace(mixture, evidences=()), {digest: row for row, digest in enumerate(members.digests)})
 
-    def mapping(self, changes: Sequence[Change], choice: Choice, prior: Prior) -> AffineMapping | None:
+    def mapping(self, changes: Sequence[ImageChange], choice: Choice, prior: Prior) -> AffineMapping | None:
         """The mapping after these changes at a choice; None if a class is new or would have no image left."""
         classes, parts = self.readings[0].classes, choice.parts or (choice,)
         if len(parts) != len(self.readings) or not {change.label for change in changes} <= set(classes):
@@ -77,9 +76,9 @@ class HeldSolution:
         return sum_of_mappings(parts, found) if choice.parts else found[0]
 
     def after(
-        self, changes: Sequence[Change], statistics: JointStatistics, members: Members, prior: Prior
+        self, changes: Sequence[ImageChange], statistics: JointStatistics, members: Members, prior: Prior
     ) -> Mixture | None:
-        """The evidence after these changes, with statistics and members as they are then; None if it must be anew."""
+        """The evidence after these changes, with updated statistics and members; None if it must be solved anew."""
         places = np.array([self.places.get(digest, -1) for digest in members.digests], dtype=np.intp)
 
         def of_reading(i: int) -> Evidence | None:
@@ -138,7 +137,7 @@ class _HeldReading:
         means = sums.means.copy()
         return cls(sums.classes, sums.counts.copy(), means, means @ spectrum.basis, spectrum, evidence.turned)
 
-    def after(self, changes: Sequence[Change], columns: slice) -> _Changed | None:
+    def after(self, changes: Sequence[ImageChange], columns: slice) -> _Changed | None:
         """The spectrum with the rows of the changes; None if too little is left of the scatter."""
         known = {name: i for i, name in enumerate(self.classes)}
         counts, means = dict[str, float](), dict[str, Array]()

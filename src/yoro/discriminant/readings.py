@@ -130,7 +130,7 @@ class Layout:
     def transformed(self, views: Sequence[Responses]) -> Responses:
         """Responses as they are learnt from, of one view each or of an image and its mirror image, averaged."""
         if len(views) != self.views:
-            raise InputError(f"{len(views)} views came; expected {self.views}.")
+            raise InputError(f"Got {len(views)} views; expected {self.views}.")
         if self.plain:
             return views[0]
         out = np.empty(views[0].shape, dtype=np.float32)
@@ -171,9 +171,9 @@ def unit_rows(rows: Responses) -> Responses:
 
 
 def side_by_side(do: Callable[[Given], Made], items: Sequence[Given], sizes: Sequence[int] = ()) -> list[Made]:
-    """`do` of every item in a thread pool; with one BLAS thread each that is nearly twice as fast on two cores.
+    """Apply `do` to every item in a thread pool; with one BLAS thread each, nearly twice as fast on two cores.
 
-    Where sizes are given the largest begin, so that none of them is waited for alone.
+    If sizes are given, the largest items start first, so that none of them runs alone at the end.
     """
     if len(items) == 1:
         return [do(items[0])]

@@ -13,9 +13,7 @@ from numpy.typing import NDArray
 
 from yoro import limits
 from yoro.errors import InputError
-from yoro.mappings.batches import DIGEST
-
-Array = NDArray[np.float64]
+from yoro.mappings.batches import DIGEST, Array
 
 UNBOUNDED = int(np.iinfo(np.uint64).max)
 FIRST = 256  # responses that room is made for at once

@@ -30,7 +30,7 @@ def check_rule(rule: str | float) -> str | float:
     try:
         return check_shrinkage(float(rule))
     except ValueError:
-        raise InputError(f"unknown shrinkage rule {rule!r}; choose one of {', '.join(RULES)}, or {NUMBER}.") from None
+        raise InputError(f"Unknown shrinkage rule {rule!r}; choose one of {', '.join(RULES)}, or {NUMBER}.") from None
 
 
 def check_shrinkage(rho: float) -> float:
@@ -43,7 +43,7 @@ def check_shrinkage(rho: float) -> float:
 def check_prior(prior: object) -> None:
     """Raise if this cannot be a prior, whatever the classes."""
     if prior not in ("empirical", "uniform") and not isinstance(prior, Mapping):
-        raise InputError(f"unknown prior {prior!r}; use 'empirical', 'uniform' or a table of class names to weights.")
+        raise InputError(f"Unknown prior {prior!r}; use 'empirical', 'uniform' or a table of class names to weights.")
 
 
 def working_rules(*have: str, besides: str = "") -> str:

@@ -18,9 +18,7 @@ from yoro.discriminant.simulated import simulated_members
 from yoro.discriminant.solve import solve_path
 from yoro.discriminant.statistics import ResponseStatistics
 from yoro.errors import InputError, SelectionError
-from yoro.mappings.batches import class_codes, row_digests
-
-Array = NDArray[np.float64]
+from yoro.mappings.batches import Array, class_codes, row_digests
 
 PAPER_GRID = (0.01, 0.03, 0.1, 0.3, 0.5, 0.8)
 # The paper's, and even steps of rho / (1 - rho) from 0.001 to the nearest class mean: where responses are wider than
@@ -50,7 +48,7 @@ def select_shrinkage(rule: str | float, evidence: Evidence, left_out: LeaveOneOu
 
 
 def leave_one_out(evidence: Evidence, *, every: bool = False) -> LeaveOneOut | None:
-    """The responses kept, ready to be left out; None if there are none, or none can be.
+    """Leave-one-out of the stored responses; None if there are none, or none can be left out.
 
     Of many responses and many classes a sample, unless `every` one is wanted.
     """
@@ -256,7 +254,7 @@ def _least(rule: str, candidates: Sequence[_Candidate]) -> _Candidate:
 
 
 def _earns(mixed: _Candidate, plain: _Candidate, head: NDArray[np.bool_], weights: Array) -> bool:
-    """Whether the head corrects more answers than it spoils, by one standard error; or is the better of the two.
+    """Whether the head corrects more answers than it breaks, by one standard error; or is the better of the two.
 
     Likelihood alone would also take a head that only makes sure answers less sure.
     """

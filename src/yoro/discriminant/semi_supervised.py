@@ -1,4 +1,4 @@
-"""Unlabelled responses: a Gaussian mixture that labelled and unlabelled responses are fitted to together.
+"""Semi-supervised learning: a Gaussian mixture fitted to labelled and unlabelled responses together (EM).
 
 For every reading the classes are Gaussians that share one shrunk covariance, as in BDM. Labelled responses belong to
 their class; unlabelled ones belong to every class by their probability, and count a fraction of a labelled one. These
@@ -28,8 +28,8 @@ from yoro.discriminant.leave_one_out import Scored
 from yoro.discriminant.pile_guard import belonging
 from yoro.discriminant.readings import Layout
 from yoro.mappings.affine import AffineMapping
+from yoro.mappings.batches import Array
 
-Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
 Refit = Callable[[Rows], AffineMapping]  # the mapping of the labels in these rows alone
 
@@ -143,7 +143,7 @@ def _labels_a_class(truth: Rows, classes: int) -> float:
 
 
 def _usual(task: _Task, weights: Array) -> tuple[_Way, float]:
-    """The way and the share of the labels' mapping that do well with so many labels a class."""
+    """The default way for this many labels per class, and the share of the mapping from labels alone."""
     if not task.labels:
         return BY_WORDS, 0.3
     if task.labels < PAIR:
@@ -404,7 +404,7 @@ class _Tried:
 
 
 def _better(one: Array, two: Array, errors: float) -> bool:
-    """Whether one's losses are smaller than the other's, by so many standard errors."""
+    """Whether one has smaller losses than the other, by this many standard errors."""
     gain = two - one
     return bool(gain.mean() > errors * gain.std() / np.sqrt(len(gain)))
 

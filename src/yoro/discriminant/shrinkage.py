@@ -1,4 +1,4 @@
-"""Shrinkage of the within-class covariance: its spectrum, whole rho paths, and closed formulas for rho."""
+"""Covariance shrinkage: the spectrum within classes, whole rho paths, and closed formulas for rho."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from yoro.discriminant.statistics import ResponseStatistics
 from yoro.errors import InputError
-
-Array = NDArray[np.float64]
+from yoro.mappings.batches import Array
 
 EPSILON = float(np.finfo(np.float64).eps)
 CUT_OFF = 1e-10  # of the largest eigenvalue or variance: what is smaller counts as nothing
 NARROW = 0.75  # of the width: responses that span less are solved in their span
 TARGETS = ("identity", "diagonal", "texts")
+ROUNDING = 1e-15  # what interpolation may add to a product, relatively
 
 
 class LowRank(NamedTuple):
@@ -149,7 +149,7 @@ def make_spectrum(
             raise InputError("The target 'texts' needs the text vectors that the responses are made with.")
         return low_rank_spectrum(statistics, texts, scale)
     if target not in TARGETS:
-        raise InputError(f"unknown shrinkage target {target!r}; choose one of {', '.join(TARGETS)}.")
+        raise InputError(f"Unknown shrinkage target {target!r}; choose one of {', '.join(TARGETS)}.")
     return dense_spectrum(statistics) if target == "identity" else diagonal_spectrum(statistics)
 
 
@@ -192,7 +192,7 @@ def low_rank_spectrum(statistics: ResponseStatistics, texts: ArrayLike, scale: f
     strengths, directions = np.linalg.eigh(t.T @ t)
     seen = strengths > EPSILON * max(t.shape) * strengths[-1]
     if not seen.any():
-        raise InputError("All text vectors are zero, so no response can tell anything.")
+        raise InputError("All text vectors are zero, so responses carry no information.")
     return _spectrum(statistics, scale * directions[:, seen] * np.sqrt(strengths[seen]), len(t), "texts")
 
 
@@ -274,3 +274,27 @@ def ledoit_wolf(spectrum: Spectrum, residuals: Array, weights: Array, total: flo
 def _intensity(numerator: float, denominator: float) -> float:
     """A shrinkage in [0, 1]; a covariance that is a multiple of the identity already gets 1."""
     return float(np.clip(numerator / denominator, 0.0, 1.0)) if denominator > 0 else 1.0
+
+
+class LogNodes:
+    """Few places between two positive numbers, from which what is smooth in the logarithm is interpolated.
+
+    `x' (A + t)^-1 y`, A diagonal and never negative, has no pole nearer than pi as a function of log t, so that few
+    Chebyshev nodes give it to rounding.
+    """
+
+    def __init__(self, low: float, high: float, error: float = ROUNDING) -> None:
+        self._middle, self._half = np.log(low * high) / 2, max(np.log(high / low) / 2, 1e-6)
+        count = int(np.ceil(np.log(4 / error) / np.arcsinh(np.pi / self._half)))
+        angles = (2 * np.arange(count) + 1) * np.pi / (2 * count)
+        self._nodes, self._weights = np.cos(angles), np.sin(angles) * (-1.0) ** np.arange(count)
+        self.places: Array = np.exp(self._middle + self._half * self._nodes)
+
+    def between(self, t: Array) -> Array:
+        """Shares (len(t), nodes) by which products at the nodes make those at t."""
+        apart = (np.log(t) - self._middle)[:, None] / self._half - self._nodes
+        met = np.abs(apart) < 1e-14
+        shares: Array = self._weights / np.where(met, 1.0, apart)
+        shares /= shares.sum(axis=1, keepdims=True)
+        shares[met.any(axis=1)] = met[met.any(axis=1)]
+        return shares

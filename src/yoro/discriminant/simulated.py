@@ -1,9 +1,9 @@
-"""Invented members with the sums of the real ones: what can be left out where no individual response is kept.
+"""Simulated members with the same sums as the real ones, for leave-one-out where no individual response is kept.
 
 An image that is left out changes the scores of its own class by its leverage, r' S^+ r with its residual r and the
 scatter S. Sums fix the mean of the leverages (rank of S over images) and the covariance of the residuals, and
-leave-one-out scores depend on little else. So residuals are drawn in all directions of the scatter alike, each with
-the leverage that is the mean, and left out as real ones would be.
+leave-one-out scores depend on little else. So residuals are drawn in all directions of the scatter alike, each with the
+mean leverage, and left out as real ones would be.
 """
 
 from __future__ import annotations

@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
 from yoro.discriminant.calibration import Prior, log_prior
 from yoro.discriminant.rules import check_shrinkage
@@ -15,8 +14,7 @@ from yoro.discriminant.shrinkage import Spectrum, dense_spectrum
 from yoro.discriminant.statistics import ResponseStatistics
 from yoro.errors import DegenerateWarning, InputError
 from yoro.mappings.affine import AffineMapping
-
-Array = NDArray[np.float64]
+from yoro.mappings.batches import Array
 
 ENOUGH = 1e-3  # shrinkage from which the covariance is well enough conditioned to be solved without its spectrum
 

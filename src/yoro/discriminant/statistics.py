@@ -17,9 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from yoro import limits
 from yoro.errors import InputError, NonFiniteError, PrecisionWarning, StatisticsError, WidthError
-from yoro.mappings.batches import LabelledBatch, check_batch, class_codes, refuse_non_finite
-
-Array = NDArray[np.float64]
+from yoro.mappings.batches import Array, LabelledBatch, check_batch, class_codes, refuse_non_finite
 
 BLOCK = 1024  # responses that enter the scatter at once, unless there are many classes
 ROWS_A_CLASS = 8  # ... since each class of a block adds a row of its own
@@ -31,11 +29,11 @@ LOST = 1e-6  # relative error of a scatter after removal that is worth a warning
 
 
 class ResponseStatistics:
-    """What a discriminant mapping needs to know of the responses, in float64.
+    """The sufficient statistics of responses: counts, class means and scatter, in float64.
 
-    Two instances that saw disjoint halves of a dataset add up to the one that saw it whole,
-    in any order and any batching. Classes are matched by name, sorted by name, and appear
-    when first seen; a class named beforehand is kept although it has no data.
+    Two instances that saw disjoint halves of a dataset add up to the one that saw it whole, in any order and any
+    batching. Classes are matched by name, sorted by name, and appear when first seen; a class named beforehand is kept
+    although it has no data.
 
     >>> statistics = ResponseStatistics()
     >>> statistics.update([[1.0, 2.0], [3.0, 2.0], [0.0, 1.0]], ["cat", "cat", "dog"])
@@ -79,9 +77,9 @@ class ResponseStatistics:
 
     @property
     def factor(self) -> Array | None:
-        """Rows (r, width) whose product rows' rows is the scatter, where they are fewer than the width; else None.
+        """Rows (r, width) with rows' rows = scatter, if there are fewer than the width; else None.
 
-        While there are few responses they cost less than the matrix would, to keep and to solve with.
+        While there are few responses, they take less memory and time than the matrix.
         """
         if self._upper.size or not self.width:
             return None
@@ -104,7 +102,7 @@ class ResponseStatistics:
             raise
 
     def remove(self, responses: ArrayLike, labels: ArrayLike, weights: ArrayLike | None = None) -> None:
-        """Take one batch back out, exactly; what was never added is an error."""
+        """Remove one batch, exactly; what was never added is an error."""
         gone = ResponseStatistics()
         gone.update(responses, labels, weights)
         self._become(self - gone)
@@ -152,7 +150,7 @@ class ResponseStatistics:
         return self._of(names, left[keep], means[keep], upper)
 
     def rename(self, names: dict[str, str]) -> ResponseStatistics:
-        """Classes under new names; several classes given one name are joined, exactly."""
+        """Classes under new names; classes with the same new name are merged, exactly."""
         unknown = sorted(set(names) - set(self.classes))
         if unknown:
             raise InputError(f"No class is named {unknown[0]!r}. The classes are {_some(self.classes)}.")
@@ -179,7 +177,7 @@ class ResponseStatistics:
     def from_moments(
         cls, counts: ArrayLike, sums: ArrayLike, second_moment: ArrayLike, classes: Sequence[object]
     ) -> Self:
-        """Statistics from the paper's `(n, S, Q)`; digits that the uncentred form has lost stay lost."""
+        """Statistics from the paper's `(n, S, Q)`; precision that the uncentred form has lost stays lost."""
         n, s, q = (np.asarray(part, dtype=np.float64) for part in (counts, sums, second_moment))
         if n.shape != (len(classes),) or s.shape[:1] != n.shape or q.shape != s.shape[1:] * 2:
             raise InputError(
@@ -198,7 +196,7 @@ class ResponseStatistics:
         return self._widened(())
 
     def folded(self) -> ResponseStatistics:
-        """A copy that keeps no rows: they hold single responses, as long as these are fewer than they are wide."""
+        """A copy with the scatter as a matrix only; as rows it would reveal single responses while these are few."""
         result = self._widened(())
         if result.width:
             result._fold()
@@ -360,7 +358,7 @@ class ResponseStatistics:
         error = np.finfo(float).eps * before / after if after > 0 else 0.0
         if error > LOST:
             warnings.warn(
-                "What was removed is so much larger than what is left that the scatter now has only about "
+                "So much was removed that the scatter of the rest has only about "
                 f"{max(0, int(-np.log10(error)))} right digits. Fit again to restore them.",
                 PrecisionWarning,
                 stacklevel=3,

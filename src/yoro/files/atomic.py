@@ -1,8 +1,8 @@
-"""Files and folders that appear whole or not at all, whenever their writer dies and whoever writes beside it.
+"""Files and folders that appear whole or not at all, even if the writer dies or several write at once.
 
 A draft is written beside its place and moved there; while it is written its writer holds a lock on it, which the kernel
-releases when the writer dies, so that the next one knows which drafts nobody will finish. Two folders change places in
-one step where the system can (Linux); elsewhere there is a moment without the old one, and `recovered` puts it back.
+releases when the writer dies, so that the next one knows which drafts are abandoned. Two folders change places in one
+step where the system can (Linux); elsewhere there is a moment without the old one, and `recovered` puts it back.
 """
 
 from __future__ import annotations
@@ -250,7 +250,7 @@ def _holding(path: Path, *, wait: bool = True) -> Iterator[None]:
 
 
 def _take_after(old: Path, new: Path) -> None:
-    """Give mode and group of what is replaced to what replaces it, file by file, as far as one may."""
+    """Give the new files the mode and group of those they replace, as far as permissions allow."""
     if not old.exists():
         return
     for one, two in [(old, new), *((old / name, new / name) for name in _names(new))]:
@@ -262,7 +262,7 @@ def _take_after(old: Path, new: Path) -> None:
 
 
 def _keep_foreign(old: Path, new: Path, own: Names) -> None:
-    """Let files of other people in the old folder stand in the new one too."""
+    """Move files of other owners from the old folder to the new one."""
     for name in _names(old):
         if own(name) or (new / name).exists():
             continue

@@ -13,7 +13,7 @@ SETTINGS = ("trusted_schema = OFF", "locking_mode = EXCLUSIVE", "journal_mode = 
 
 
 def open_journal(folder: Path, name: str, tables: Iterable[str], who: str) -> sqlite3.Connection:
-    """The database of this name in a folder, for this process alone; `who` else might have it open."""
+    """Open the database of this name in a folder, locked; `who` names the other program that might have it open."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except FileExistsError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 
@@ -48,6 +49,15 @@ def parse_tensors(content: bytes, kind: str, name: str) -> tuple[Arrays, Metadat
     if metadata.get("kind") != kind:
         raise StoreError(f"{name} holds {metadata.get('kind', 'something else')!r}; expected {kind!r}.")
     return arrays, metadata
+
+
+def content_digest(arrays: Arrays, metadata: Metadata) -> str:
+    """A digest of arrays and metadata, whatever the order in a file."""
+    hasher = hashlib.sha256(json.dumps(metadata, sort_keys=True, ensure_ascii=False).encode())
+    for name, array in sorted(arrays.items()):
+        hasher.update(f"{name} {array.dtype} {array.shape}".encode())
+        hasher.update(np.ascontiguousarray(array).data)
+    return hasher.hexdigest()
 
 
 def _header(content: bytes) -> dict[str, str]:

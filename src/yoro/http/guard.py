@@ -159,7 +159,7 @@ class Guard:
 
 
 class _Exchange:
-    """Sends a response with headers added, and remembers its status; 499 if the client did not wait for one."""
+    """Sends a response with extra headers, and remembers its status; 499 if the client left first."""
 
     def __init__(self, send: Send, headers: Mapping[str, str]) -> None:
         self.status, self.started = 499, time.perf_counter()

@@ -22,7 +22,7 @@ def single_threaded_blas() -> None:
 
 
 def prompt_event_loop() -> None:
-    """Let the event loop have Python's lock soon after it asks: it does so several times in each request."""
+    """Let the event loop get Python's lock soon after it asks, which it does several times per request."""
     sys.setswitchinterval(SWITCH)
 
 

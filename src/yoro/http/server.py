@@ -22,6 +22,8 @@ from types import FrameType
 from typing import TypeVar, cast
 
 import uvicorn
+from fastapi import FastAPI
+from fastapi.responses import Response
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from yoro.errors import InputError
@@ -207,6 +209,15 @@ async def second_server(
     finally:
         server.should_exit = True
         await task
+
+
+def add_file(app: FastAPI, path: str, content: bytes, kind: str) -> None:
+    """Give a file of a page, which is held in memory, at an address."""
+
+    async def file() -> Response:
+        return Response(content, media_type=kind)
+
+    app.get(path, include_in_schema=False)(file)
 
 
 def open_browser(page: str) -> None:

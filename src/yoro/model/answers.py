@@ -110,7 +110,7 @@ def _ranked(logs: Array, top: int | None = None, among: NDArray[np.bool_] | None
 
 
 def left_out_answers(model: Model) -> Answers | None:
-    """Exact leave-one-out answers for the examples kept, named by digest and label; None if none can be left out."""
+    """Exact leave-one-out answers for the stored examples, named by digest and label; None if too few."""
     found = model.left_out()
     if found is None or model.reservoir is None:
         return None
@@ -121,7 +121,7 @@ def left_out_answers(model: Model) -> Answers | None:
 
 
 def left_out_evaluation(model: Model) -> Evaluation | None:
-    """The leave-one-out accuracy and other figures of a model; None if none can be left out."""
+    """Leave-one-out accuracy and other figures of a model; None if there are too few images."""
     answers, tally = left_out_answers(model), Tally(model.statistics.classes)
     if answers is None:
         return None

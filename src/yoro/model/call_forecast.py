@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def fit_forecast(data: object, val: object | None, settings: FitSettings) -> str:
-    """What a fit would cost, in a sentence; nothing is asked."""
+    """The cost of a fit, in a sentence; no call is made."""
     plan = plan_pass(data, val, settings)
     kept = plan.held if isinstance(plan.held, list) and settings.solve.shrinkage == "validation" else []
     pipeline, source = unasked(settings.pipeline)
@@ -34,7 +34,7 @@ def fit_forecast(data: object, val: object | None, settings: FitSettings) -> str
 
 
 def model_forecast(path: Path, named: str | None, parts: Callable[[Model], Iterable[Part]], loading: Loading) -> str:
-    """What a verb of a saved model would cost; `parts` are what it would read, and `named` is its source now."""
+    """The cost of a verb of a saved model; `parts` are what it would read, and `named` is its source now."""
     model = read_model(path)
     pipeline, source = _endpoint(reopen_pipeline(model.origin, named, calls=Calls(dry=True)), model.origin.name)
     examples = [example for part in parts(model) if not isinstance(part, Rows) for example in part]
@@ -75,9 +75,9 @@ def canvases(
     batches = load(examples, pipeline.geometry, batch_size=loading.batch_size, workers=loading.workers)
     try:
         for batch in batches:
-            if len(batch.indices):
-                yield pipeline.prompt.compose(batch.images)
+            if len(batch.good):
+                yield pipeline.prompt.compose(batch.pixels)
                 if pipeline.layout.views == 2:
-                    yield pipeline.prompt.compose(np.ascontiguousarray(batch.images[:, :, ::-1]))
+                    yield pipeline.prompt.compose(np.ascontiguousarray(batch.pixels[:, :, ::-1]))
     finally:
         batches.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Mapping
+from importlib import resources
 from typing import Any
 
 Config = Mapping[str, Any]
@@ -11,33 +12,7 @@ Config = Mapping[str, Any]
 FAST = "fast"  # of an entry of the history: what was chosen for speed, and on what evidence
 NOISE = "noise"  # the fact of a shard: a table of its parts to epsilon, delta and clip
 EVENT = ("when", "verb", "images", "passes", "seconds", "peak_memory_mb")  # columns of the history
-CARD = """\
-# A YORO classifier
-
-{summary}
-
-```python
-import yoro
-classifier = yoro.load("THIS_FOLDER.yoro")
-classifier.predict({data})
-```
-
-## How it was made
-
-{facts}
-
-## History
-
-| when | verb | images | passes | seconds | peak memory (MB) |
-| --- | --- | --- | --- | --- | --- |
-{history}
-
-## Classes
-
-| class | images |
-| --- | --- |
-{classes}
-"""
+CARD = resources.files("yoro.model").joinpath("card.md").read_text(encoding="utf-8")
 
 
 def model_card(config: Config) -> str:

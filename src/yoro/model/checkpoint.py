@@ -11,8 +11,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from yoro.data.archive_members import Member
-from yoro.data.examples import Example, Later
+from yoro.data.examples import Example, Later, Member
 from yoro.errors import StoreError
 from yoro.files.atomic import drafted_folder, write_file
 from yoro.model.gathered import Gathered

@@ -152,7 +152,7 @@ class DiscriminantMapping(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     @property
     def choice_(self) -> Choice:
-        """The choice of the shrinkage, with how every candidate fared."""
+        """The chosen shrinkage, with the score of every candidate."""
         return self._solved()[1]
 
     def _forget_all(self) -> None:

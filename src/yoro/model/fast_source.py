@@ -1,4 +1,4 @@
-"""Which canvas "fast" reads: the smallest on which leave-one-out of a sample of the data shows no loss.
+"""Input size of the preset "fast": the smallest at which leave-one-out on a sample shows no loss.
 
 The sample is small beside the data, and its draw depends on names and labels alone: the same data give the same choice.
 """
@@ -57,7 +57,7 @@ def choose_fast(examples: Sequence[Example], settings: FitSettings) -> tuple[Fit
 
 
 def draw_sample(examples: Sequence[Example], size: int, seed: int) -> list[Example]:
-    """So many examples, several of a class; of many classes those that a seeded digest of their names draws."""
+    """This many examples, several per class; with many classes, those chosen by a seeded digest of their names."""
     by_class: dict[str, list[Example]] = defaultdict(list)
     for example in examples:
         by_class[example.label or ""].append(example)

@@ -1,4 +1,4 @@
-"""What a pass over labelled data leaves behind, and how it changes: add, remove, rename, merge."""
+"""What a pass over labelled data collects, and how it changes: add, remove, rename, merge."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ from yoro.discriminant.readings import Layout
 from yoro.discriminant.reservoir import Reservoir
 from yoro.errors import InputError, StoreError, WidthError
 from yoro.files.reading import refuse_damaged
-from yoro.files.tensors import Arrays, Metadata, pack_tensors, parse_tensors
+from yoro.files.tensors import Arrays, Metadata, content_digest, pack_tensors, parse_tensors
 from yoro.model.ledger import Entry, Ledger
 
 KIND = "yoro-shard"
 FORMAT = 1
 PARTS = ("statistics", "ledger", "reservoir", "pile")
+DIGEST = "digest"  # of all the rest of a file
 
 
 @dataclass
@@ -152,7 +153,7 @@ class Gathered:
             self.reservoir.rename(dict(names))
 
     def merge(self, other: Gathered) -> Gathered:
-        """Both together, this one first; what one of them does not keep, the whole cannot."""
+        """The sum of both, this one first; it stores only what both store."""
         statistics = self.statistics + other.statistics  # first: it refuses responses of another width
         noting, reservoir = self.noting and other.noting, None
         if self.reservoir is not None and other.reservoir is not None:
@@ -187,7 +188,8 @@ class Gathered:
         own: Metadata = {
             "kind": KIND, "format": FORMAT, "gathered": gathered, "readings": self.statistics.layout.config(),
         }  # fmt: skip
-        return pack_tensors(packed | (arrays or {}), own | facts)
+        held, said = packed | (arrays or {}), own | facts
+        return pack_tensors(held, said | {DIGEST: content_digest(held, said)})
 
     @classmethod
     def from_bytes(cls, content: bytes, name: str) -> tuple[Self, Metadata, Arrays]:
@@ -196,6 +198,9 @@ class Gathered:
         `name` is shown in errors.
         """
         arrays, facts = parse_tensors(content, KIND, name)
+        written = facts.pop(DIGEST, None)  # earlier versions wrote none
+        if written is not None and written != content_digest(arrays, facts):
+            raise StoreError(f"{name} is damaged: its content is not what was written.")
         if facts.get("format") != FORMAT:
             raise StoreError(f"{name} has format {facts.get('format')!r}; this version of yoro reads {FORMAT}.")
         parts: dict[str, Arrays] = {part: {} for part in PARTS}

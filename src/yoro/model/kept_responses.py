@@ -25,7 +25,7 @@ def responses_of(
 ) -> tuple[Collected, Skipped]:
     """The responses, in the order of the examples, and which images could not be read.
 
-    `digests` are image hashes where they are known (b"" where not): then a stored response needs no file.
+    `digests` are image hashes where they are known (b"" where not): a response that is stored needs no file.
     """
     members, known = classifier.model.members(), digests or [b""] * len(examples)
     kept = {content: row for row, content in enumerate(members.digests)} if members else {}

@@ -36,7 +36,7 @@ class Confidence:
 
 @dataclass(frozen=True)
 class Threshold:
-    """What a threshold of confidence does: the share it refuses, and right answers among those given and among all."""
+    """The effect of a confidence threshold: the share of images refused, and precision and recall of the rest."""
 
     confidence: float
     refused: float
@@ -228,7 +228,7 @@ def refuse_strangers(labels: set[str], classes: tuple[str, ...]) -> None:
         which = f"class {unknown[0]!r}" if len(unknown) == 1 else f"{len(unknown)} classes ({listed(unknown)})"
         rest = "" if unknown == sorted(labels) else " `yoro evaluate --known` measures the others."
         raise InputError(
-            f"The data contain {which}, which the model does not know. "
+            f"The model does not know {which} of the data. "
             f"It knows {len(classes)} classes, from {classes[0]!r} to {classes[-1]!r}.{rest}"
         )
 

@@ -165,7 +165,7 @@ class Model:
 
     @property
     def answering(self) -> set[str]:
-        """The networks that the answers depend on; of one network its name, which is empty."""
+        """The networks that the answers depend on; the name is empty if there is only one."""
         layout = self.statistics.layout
         pairs = zip(layout.readings, layout.slices, strict=True)
         return {reading.network for reading, part in pairs if self.mapping.weights[part].any()}
@@ -178,7 +178,7 @@ class Model:
         return features[0] if features else max(range(len(parts)), key=lambda i: parts[i].weight)
 
     def evidence(self) -> Mixture:
-        """What is known, as leave-one-out and the rules take it."""
+        """What leave-one-out and the shrinkage rules need."""
         return known(self.statistics, kept_members(self.reservoir), self.prior, self.words)
 
     def members(self) -> Members | None:
@@ -221,7 +221,7 @@ def known(
     words: EncodedBank | None,
     validation: Validation | None = None,
 ) -> Mixture:
-    """The evidence of statistics, of single responses, and of sentences if there are any: one a reading."""
+    """The evidence for each reading: statistics, individual responses, and sentences if there are any."""
     layout = statistics.layout
 
     def of_reading(i: int) -> Evidence:
@@ -229,7 +229,7 @@ def known(
         if validation is None:
             return evidence
         responses, labels = validation
-        return evidence.validated_on((responses[:, layout.slices[i]], labels))
+        return replace(evidence, validation=(responses[:, layout.slices[i]], labels))
 
     evidences = tuple(side_by_side(of_reading, range(len(layout.readings)), layout.widths))
     return Mixture(layout, evidences, words is not None)

@@ -266,7 +266,7 @@ def _changed(stream: ResponseStream, change: Callable[[ResponseBatch], ResponseB
 
 @contextmanager
 def waiting(what: str, shown: bool) -> Iterator[None]:
-    """Say what is being done until it is done; as a bar does, it stays silent in logs and leaves nothing behind."""
+    """Show a message while something is done; like a progress bar, only on a terminal."""
     with tqdm(desc=f"{what} ...", bar_format="{desc}", disable=None if shown else True, leave=False):
         yield
 
@@ -327,22 +327,22 @@ def add_pile(gathered: Gathered, stream: ResponseStream, settings: SolveSettings
     gathered.skipped += stream.skipped
     kept = 0 if gathered.pile is None else len(gathered.pile)
     if kept < offered:
-        return [f"Of {offered:,} unlabelled images {kept:,} are kept and learnt from, drawn by their content."]
+        return [f"Learning from a sample of {kept:,} of the {offered:,} unlabelled images."]
     return []
 
 
 def network_notes(model: Model) -> list[str]:
-    """Which of several networks the answers do without, in a sentence."""
+    """A sentence on networks that predictions do not use, if there are any."""
     names, answering = model.statistics.layout.networks, model.answering
     silent = [name for name in names if name not in answering]
     if not silent:
         return []
     run = ", ".join(name for name in names if name in answering)
-    return [f"Predictions run {run} alone; leave-one-out gains nothing from {', '.join(silent)}."]
+    return [f"Predictions use only {run}; leave-one-out shows no gain from {', '.join(silent)}."]
 
 
 def pile_notes(model: Model) -> list[str]:
-    """What unlabelled images were worth, in a sentence."""
+    """A sentence on what unlabelled images were worth."""
     pile, chosen = model.gathered.pile, model.choice.pile
     if pile is None:
         return []
@@ -386,7 +386,7 @@ def few_images(model: Model) -> list[str]:
         return []
     named = ", ".join(f"{name!r} ({n:g})" for n, name in few[:SHOWN])
     more = f" and {counted(len(few) - SHOWN, 'more class')}" if len(few) > SHOWN else ""
-    told = f"{counted(len(few), 'class')} of one or two images: {named}{more}."
+    told = f"{counted(len(few), 'class')} with only one or two images: {named}{more}."
     return [f"{told} Too few to learn from or evaluate reliably; add images."]
 
 
@@ -427,6 +427,8 @@ def _duplicates(examples: Sequence[Example], gathered: Gathered) -> tuple[list[s
     told = found.conflicts_told(Counter(example.label or "" for example in examples))
     conflicts = told[:SHOWN]
     if len(told) > SHOWN:
-        conflicts.append(f"{counted(len(told) - SHOWN, 'more image')} under two labels.")
-    repeats = counted(len(found.repeats), "image")
-    return [f"Duplicates: {repeats}, such as {found.repeats[0].name!r}."] if found.repeats else [], conflicts
+        conflicts.append(f"{counted(len(told) - SHOWN, 'more image')} with two labels.")
+    if not found.repeats:
+        return [], conflicts
+    before = ": " if len(found.repeats) == 1 else ", e.g. "
+    return [f"{counted(len(found.repeats), 'duplicate image')}{before}{found.repeats[0].name!r}."], conflicts

@@ -16,7 +16,7 @@ from yoro.data.decoding import BACKGROUND, MARGIN
 from yoro.data.geometry import Geometry
 from yoro.discriminant.readings import Layout
 from yoro.environment import __version__
-from yoro.errors import SourceError, one_line
+from yoro.errors import SourceError, explaining
 from yoro.mappings.affine import AffineMapping
 from yoro.model.answers import log_answers
 from yoro.model.open_model import OpenModel
@@ -90,12 +90,8 @@ def run_graph(model: onnx.ModelProto, images: NDArray[np.uint8], outputs: list[s
     session = open_session(model, None, "The exported graph")
     parts = []
     for start in range(0, len(images), BATCH_SIZE):
-        try:
+        with explaining(SourceError, f"The exported graph failed on images of shape {images.shape}"):
             parts.append(session.run(outputs, {"images": images[start : start + BATCH_SIZE]}))
-        except Exception as error:  # ONNX Runtime's errors share no base but Exception
-            raise SourceError(
-                f"The exported graph failed on images of shape {images.shape}: {one_line(error)}"
-            ) from error
     return [np.concatenate(column) for column in zip(*parts, strict=True)]
 
 

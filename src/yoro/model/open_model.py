@@ -39,40 +39,36 @@ from yoro.text.settings import Attributes
 Skipped = list[tuple[str, str]]  # names of images that could not be read, and why
 
 
+@dataclass(frozen=True)
 class AnswerStream:
     """Answers batch by batch, so that memory does not grow with the data; they can be traversed once."""
 
-    def __init__(
-        self,
-        model: Model,
-        stream: ResponseStream,
-        notes: Sequence[str] = (),
-        *,
-        labelled: bool = False,
-        progress: bool = False,
-        prior: Prior | None = None,
-    ) -> None:
-        self.notes = tuple(notes)  # what a user may want to know before the answers
-        self._shift = prior_shift(model, prior)
-        self._model, self._stream = model, stream
-        self._labelled, self._progress = labelled, progress
+    model: Model
+    stream: ResponseStream
+    notes: Sequence[str] = ()  # what a user may want to know before the answers
+    labelled: bool = False
+    progress: bool = False
+    prior: Prior | None = None
+
+    def __post_init__(self) -> None:
+        prior_shift(self.model, self.prior)  # refuses one that does not fit, before anything is read
 
     @property
     def skipped(self) -> Skipped:
         """What could not be read so far, and why."""
-        return self._stream.skipped
+        return self.stream.skipped
 
     def __iter__(self) -> Iterator[Answers]:
-        what = "evaluating" if self._labelled else "predicting"
-        for batch in self._stream.shown(what, self._progress):
-            logs = log_answers(self._model, batch.responses, self._shift)
-            labels = batch.labels if self._labelled else None
+        what, shift = "evaluating" if self.labelled else "predicting", prior_shift(self.model, self.prior)
+        for batch in self.stream.shown(what, self.progress):
+            logs = log_answers(self.model, batch.responses, shift)
+            labels = batch.labels if self.labelled else None
             yield Answers(batch.names, logs, labels, batch.digests, batch.responses)
 
 
 @dataclass(frozen=True, repr=False)
 class Change(Result):
-    """What a verb did to a classifier: sentences that a user may want to know, and what could not be read."""
+    """The result of a change: notes for the user, and what could not be read."""
 
     notes: tuple[str, ...] = ()
     skipped: tuple[tuple[str, str], ...] = ()
@@ -91,7 +87,7 @@ class Change(Result):
 
 
 def tell_nobody(_: Change | Evaluation) -> None:
-    """Leave it to the caller to read the outcome."""
+    """Ignore the outcome; the caller reads it from the return value."""
 
 
 def load(path: str | Path, *, source: str | None = None, device: str = "auto", calls: Calls = FREE) -> OpenModel:
@@ -125,24 +121,24 @@ class OpenModel:
 
     @property
     def model(self) -> Model:
-        """All that the classifier is made of."""
+        """The model: everything that the classifier is made of."""
         return self._model
 
     @property
     def pipeline(self) -> Pipeline:
-        """How images become responses; opened when first needed."""
+        """How images become responses; opened when first used."""
         if self._pipeline is None:
             self._pipeline = reopen_pipeline(self._model.origin, self._source, device=self._device, calls=self._calls)
         return self._pipeline
 
     @property
     def answering(self) -> Pipeline:
-        """The pipeline with those networks alone that the answers depend on."""
+        """The pipeline with only those networks that the answers depend on."""
         return self.pipeline.only(self._model.answering)
 
     @property
     def opened(self) -> Pipeline | None:
-        """The pipeline, if it was opened already."""
+        """The pipeline, if it is open; else None."""
         return self._pipeline
 
     def answers(
@@ -155,7 +151,7 @@ class OpenModel:
     def together(
         self, data: object, *, prior: Prior | None = None, loading: Loading = USUAL, progress: bool = False
     ) -> tuple[OpenModel, AnswerStream]:
-        """Answers to images that learn from each other first, as an unlabelled pile; this model stays as it is.
+        """Answer images together, after learning from them as unlabelled images; this model does not change.
 
         Returns the model that answers, which knows the images, and its answers. Their responses are held in memory.
         """
@@ -168,7 +164,7 @@ class OpenModel:
         return taught, AnswerStream(taught.model, again, [*notes, *pile_notes(taught.model)], prior=prior)
 
     def with_unlabelled(self, batches: Sequence[ResponseBatch]) -> OpenModel:
-        """A model that these unlabelled responses teach as well; this one stays as it is."""
+        """A model that also learns from these unlabelled responses; this one does not change."""
         count = sum(map(len, batches))
         if count > limits.TOGETHER_IMAGES:
             raise InputError(f"{count:,} images cannot be answered together; the limit is {limits.TOGETHER_IMAGES:,}.")
@@ -183,9 +179,9 @@ class OpenModel:
         self, data: object, labels: object = None, *, prior: Prior | None = None, loading: Loading = USUAL,
         progress: bool = False,
     ) -> Evaluation:  # fmt: skip
-        """Accuracy and other figures on labelled data; of data with splits, on the test split.
+        """Accuracy and other figures on labelled data; if they have splits, on the test split.
 
-        `prior` is one to answer by instead of that of the fit: "empirical", "uniform", or a share for each class.
+        `prior` replaces the class prior of the fit: "empirical", "uniform", or a share for each class.
         """
         part, notes = self.to_measure(joined(data, labels))
         answers, measure = self.measured(part, prior=prior, loading=loading, progress=progress), Measure(self.names)
@@ -197,11 +193,11 @@ class OpenModel:
         return result
 
     def fitted(self, digests: Sequence[bytes]) -> NDArray[np.bool_]:
-        """Whether each content was fitted, under any label."""
+        """Whether each image hash was fitted, under any label."""
         return np.array(self._model.ledger.holds(digests), dtype=bool)
 
     def to_measure(self, data: object) -> tuple[Part, list[str]]:
-        """The part of labelled data that the classifier is measured on, and sentences on what is left alone."""
+        """The part of labelled data to evaluate on, and notes on the rest."""
         if isinstance(data, Rows):  # chosen before
             return data, []
         notes = self._check_readable(data)
@@ -220,10 +216,10 @@ class OpenModel:
         self, data: object = None, labels: object = None, *, unlabelled: object = None, attributes: Attributes = None,
         loading: Loading = USUAL, progress: bool = False,
     ) -> Change:  # fmt: skip
-        """Add labelled data, and unlabelled ones; classes not seen before appear.
+        """Add labelled data, unlabelled data, or both; new classes appear.
 
-        On an image-text source, new classes need sentences: `attributes` as in `fit`, or of the
-        kind that the model was fitted with, if that was "templates" or "names".
+        On an image-text source, new classes need sentences: `attributes` as in `fit`. By default they are of the kind
+        that the model was fitted with, if that was "templates" or "names".
         """
         if data is None and unlabelled is None:
             raise InputError("Nothing to add. Give labelled data, or unlabelled ones (unlabelled=..., --unlabelled).")
@@ -252,9 +248,9 @@ class OpenModel:
     def forget(
         self, data: object, labels: object = None, *, loading: Loading = USUAL, progress: bool = False
     ) -> Change:
-        """Take labelled data back out, as if they had never been fitted; only what was fitted can be.
+        """Remove labelled data, as if they had never been fitted (machine unlearning); only fitted data can be removed.
 
-        Everything that was chosen with them is chosen again. `change.receipt.save("receipt.json")` keeps a receipt for
+        Everything that was chosen with them is chosen again. `change.receipt.save("receipt.json")` writes a receipt for
         `verify`.
         """
         need_ledger(self._model, "forget")
@@ -268,7 +264,7 @@ class OpenModel:
         return self._without(removed, gathered, verb, [*notes, *self._lost(gathered)], progress)
 
     def forget_unlabelled(self, data: object, *, loading: Loading = USUAL, progress: bool = False) -> Change:
-        """Take unlabelled data back out, as if they had never been there; what was not there is passed over."""
+        """Remove unlabelled data, as if they had never been added; images that are not in the model are ignored."""
         verb, (stream, notes) = self._verb("forget"), self._unlabelled(data, loading)
         gathered = self._model.gathered.copy()
         contents = [digest for batch in stream.shown("forgetting", progress) for digest in batch.digests]
@@ -279,14 +275,14 @@ class OpenModel:
         return self._without(removed, gathered, verb, notes, progress)
 
     def drop_unlabelled(self) -> Change:
-        """Forget all unlabelled data: what is left is exactly the model that was fitted without them."""
+        """Remove all unlabelled data: exactly the model that was fitted without them is left."""
         gathered = replace(self._model.gathered.copy(), pile=None)
         return self._settle(gathered, self._verb("drop unlabelled"), [])
 
     def change(
         self, name: str, *, remove: ResponseBatch | None = None, add: ResponseBatch | None = None, passes: int = 0
     ) -> Change:
-        """Take responses out and put others in, as one change.
+        """Remove some responses and add others, as one change.
 
         The history calls it `name`, and says how many passes over images the responses took.
         """
@@ -300,7 +296,7 @@ class OpenModel:
         return self._settle(gathered, verb, self._lost(gathered), words=words)
 
     def relabel(self, names: dict[str, str]) -> Change:
-        """Rename classes; classes given the same name are joined, exactly."""
+        """Rename classes; classes with the same new name are merged, exactly."""
         names = {old: class_name(new) if isinstance(new, str) else "" for old, new in names.items()}
         if "" in names.values():
             raise InputError("The new name of a class is empty, invisible or no text; choose another.")
@@ -334,7 +330,7 @@ class OpenModel:
         write_model(self._model, path, force=force)
 
     def drop_reservoir(self) -> None:
-        """Keep no individual responses; the shrinkage then stays as it is under later changes."""
+        """Drop all individual responses; later changes then leave the shrinkage as it is."""
         self._model = replace(self._model, gathered=replace(self._model.gathered, reservoir=None))
 
     def __getstate__(self) -> dict[str, object]:
@@ -393,9 +389,9 @@ class OpenModel:
         return extended(words, classes, attributes, need_texts(self.pipeline.source, "a new class"))
 
     def _lost(self, gathered: Gathered) -> list[str]:
-        """What there is to say of classes that have no example any more."""
+        """A sentence on classes that have no examples any more."""
         lost = sorted(set(self.names) - set(gathered.statistics.classes))
-        then = "the class is removed" if self._model.words is None else "it is known by its sentences alone"
+        then = "the class is removed" if self._model.words is None else "only its sentences describe it now"
         return [f"No examples of {', '.join(map(repr, lost))} are left, so {then}."] if lost else []
 
     def _settle(

@@ -80,9 +80,9 @@ INSIDE = 1 - 1e-12  # rounding must not lead beyond the length
 
 @dataclass(frozen=True)
 class Clip:
-    """The point that lengths are measured from (none is zero), and the length that every reading has at most.
+    """The point that lengths are measured from (None: zero), and the largest length of every reading.
 
-    One image can then change a sum by so much and no more.
+    This bounds how much one image can change a sum.
     """
 
     length: float

@@ -52,13 +52,13 @@ class Pipeline:
                     if loading.strict:
                         raise ImageError(message)
                     stream.skipped.append((examples[index].name, message))
-                stream.position += len(batch.indices) + len(batch.failures)
-                chosen = [examples[index] for index in batch.indices]
+                stream.position += len(batch.good) + len(batch.failures)
+                chosen = [examples[index] for index in batch.good]
                 if not chosen:
                     continue
                 ready.result()
                 yield ResponseBatch(
-                    self._named(batch.images, chosen),
+                    self._named(batch.pixels, chosen),
                     [example.label or "" for example in chosen],
                     [example.group or "" for example in chosen],
                     [bytes.fromhex(digest) for digest in batch.digests],

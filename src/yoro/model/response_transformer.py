@@ -55,7 +55,7 @@ class Responses(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.batch_size = batch_size
 
     def fit(self, X: object, y: object = None) -> Self:
-        """Open the source; nothing is learnt from the images."""
+        """Open the source; nothing is learned from the images."""
         self._opened = self._open()
         self.width_ = self._opened.source.width
         return self

@@ -256,7 +256,7 @@ class FitSettings:
 
 
 def elsewhere(name: str) -> str:
-    """What gives what people expect of an option that a fit has not, in Python or with dashes; empty for others.
+    """An answer to options that people expect of `fit` and that are elsewhere, with or without dashes; else empty.
 
     >>> elsewhere("epochs")
     'A fit is one pass and has no epochs; refine=N trains a visual prompt for N epochs after it.'

@@ -24,7 +24,7 @@ from yoro.environment import __version__
 from yoro.errors import InputError, StoreError, one_line
 from yoro.files.atomic import check_writable, drafted_folder, recovered, write_file
 from yoro.files.reading import json_digest, read_bounded, read_json, refusing
-from yoro.files.tensors import Arrays, parse_tensors, write_tensors
+from yoro.files.tensors import Arrays, content_digest, parse_tensors, write_tensors
 from yoro.mappings.affine import AffineMapping
 from yoro.model.card import model_card
 from yoro.model.gathered import Gathered
@@ -164,16 +164,8 @@ def _parts(model: Model) -> dict[str, tuple[Arrays, Json]]:
 
 def model_digest(model: Model) -> str:
     """One digest of all that a model is and was; it stays the same when the model is saved and loaded."""
-    digests = {name: _content_digest(*part) for name, part in _parts(model).items()}
+    digests = {name: content_digest(*part) for name, part in _parts(model).items()}
     return _config_digest({key: value for key, value in _config(model, digests).items() if key != "versions"})
-
-
-def _content_digest(arrays: Arrays, facts: Json) -> str:
-    hasher = hashlib.sha256(json.dumps(facts, sort_keys=True, ensure_ascii=False).encode())
-    for name, array in sorted(arrays.items()):
-        hasher.update(f"{name} {array.dtype} {array.shape}".encode())
-        hasher.update(np.ascontiguousarray(array).data)
-    return hasher.hexdigest()
 
 
 def _config(model: Model, digests: dict[str, str]) -> Json:

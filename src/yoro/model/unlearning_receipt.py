@@ -112,7 +112,7 @@ def uncertainties(model: Model, removed: Sequence[bytes]) -> tuple[str, ...]:
     reasons, rule = [], model.choice.asked
     held = sum(model.ledger.holds(list(dict.fromkeys(removed))))
     if held:
-        reasons.append(f"{counted(held, 'content')} still in the model: added more than once, or under another label.")
+        reasons.append(f"{counted(held, 'image')} still in the model: added more than once, or under another label.")
     if rule == "validation":
         reasons.append("The shrinkage was chosen on validation images, which are not kept, and stays as it was.")
     elif isinstance(rule, str) and model.reservoir is None and RULES[rule] == MEMBERS:

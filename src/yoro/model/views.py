@@ -1,4 +1,4 @@
-"""An image and its mirror image: one view and two are gathered in one pass, and leave-one-out tells which to keep."""
+"""Test-time augmentation: one view and two (with the mirror image) in one pass; leave-one-out chooses."""
 
 from __future__ import annotations
 

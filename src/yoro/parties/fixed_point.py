@@ -28,7 +28,7 @@ def check_bits(bits: int) -> int:
 
 
 def largest(bits: int, terms: int) -> float:
-    """The largest number of which a sum of so many terms cannot overflow."""
+    """The largest number that a sum of this many terms can have without overflow."""
     return float(2.0 ** (RANGE - bits) / terms)
 
 

@@ -83,7 +83,7 @@ class PublicKeys:
 
     @property
     def fingerprint(self) -> str:
-        """Of both keys, to be compared over another channel than the files came by, such as the telephone."""
+        """A fingerprint of both keys, to be compared over another channel, such as the telephone."""
         digest = json_digest([self.party, self.exchange.hex(), self.signing.hex()])[:SIZE]
         return " ".join(digest[i : i + 4] for i in range(0, SIZE, 4))
 
@@ -139,6 +139,8 @@ def write_secret(secret: PrivateKeys, path: Path) -> None:
 
 def read_secret(path: Path, agreement: Agreement) -> PrivateKeys:
     """The private keys in a file, which must belong to this agreement."""
+    if not path.exists():
+        raise StoreError(f"{path} does not exist. `yoro parties join FOLDER --party NAME --key {path}` makes it.")
     table = read_table(path, SECRET, FORMAT, limits.AGREEMENT_BYTES)
     with refuse_damaged(path):
         exchange, signing, seed = (parse_key(table[key]) for key in ("exchange", "signing", "seed"))

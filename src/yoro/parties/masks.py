@@ -29,16 +29,17 @@ def own_key(secret: PrivateKeys, context: str) -> bytes:
 
 def noise_bytes(secret: PrivateKeys, context: str, count: int) -> bytes:
     """Random bytes for a party's noise; repeatable, so that a message made twice is the same."""
-    return _Stream(_derived(secret.seed, context, f"noise/{secret.party}")).content(count)
+    return _stream(_derived(secret.seed, context, f"noise/{secret.party}"))(count)
 
 
 def mask(limbs: Limbs, key: bytes, *, sign: int) -> None:
     """Add a stream to integers in place, or subtract it, modulo 2^128."""
     apply: Callable[[Limbs, Limbs], None] = add if sign > 0 else subtract
-    stream = _Stream(key)
+    stream = _stream(key)
     for start in range(0, len(limbs), INTEGERS_PER_STEP):
         piece = limbs[start : start + INTEGERS_PER_STEP]
-        apply(piece, stream.integers(len(piece)))
+        drawn = np.frombuffer(stream(len(piece) * INTEGER), dtype="<u8")
+        apply(piece, drawn.astype(np.uint64, copy=False).reshape(len(piece), 2))
 
 
 def pair_sign(party: str, other: str) -> int:
@@ -46,20 +47,12 @@ def pair_sign(party: str, other: str) -> int:
     return 1 if party < other else -1
 
 
-class _Stream:
-    """The keystream of ChaCha20 under a key that is used once."""
+def _stream(key: bytes) -> Callable[[int], bytes]:
+    """The keystream of ChaCha20 under a key that is used once: the next so many bytes."""
+    from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
 
-    def __init__(self, key: bytes) -> None:
-        from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
-
-        self._cipher = Cipher(algorithms.ChaCha20(key, bytes(16)), mode=None).encryptor()
-
-    def integers(self, count: int) -> Limbs:
-        content = self.content(count * INTEGER)
-        return np.frombuffer(content, dtype="<u8").astype(np.uint64, copy=False).reshape(count, 2)
-
-    def content(self, count: int) -> bytes:
-        return bytes(self._cipher.update(bytes(count)))
+    cipher = Cipher(algorithms.ChaCha20(key, bytes(16)), mode=None).encryptor()
+    return lambda count: bytes(cipher.update(bytes(count)))
 
 
 def _derived(secret: bytes, context: str, purpose: str) -> bytes:

@@ -25,7 +25,7 @@ def length(classes: int, layout: Layout) -> int:
     >>> length(3, Layout.of(4))
     25
     """
-    return classes + sum(classes * w + w * (w + 1) // 2 for w in _widths(layout))
+    return classes + sum(classes * w + w * (w + 1) // 2 for w in layout.widths)
 
 
 def to_vector(statistics: JointStatistics, classes: Sequence[str], shift: Array) -> Array:
@@ -61,7 +61,7 @@ def from_vector(vector: Array, classes: Sequence[str], layout: Layout, shift: Ar
 def split_vector(vector: Array, classes: int, layout: Layout) -> Iterator[tuple[slice, Array, Array]]:
     """For each reading its columns, its class sums (classes, width) and its second moment."""
     start = classes
-    for w, columns in zip(_widths(layout), layout.slices, strict=True):
+    for w, columns in zip(layout.widths, layout.slices, strict=True):
         middle, stop = start + classes * w, start + classes * w + w * (w + 1) // 2
         yield columns, vector[start:middle].reshape(classes, w), _square(vector[middle:stop], w)
         start = stop
@@ -75,10 +75,6 @@ def _centred(counts: Array, sums: Array, second: Array, names: Sequence[str], sh
     np.fill_diagonal(scatter, np.maximum(scatter.diagonal(), 0.0))  # rounding, where a coordinate is constant
     arrays: dict[str, NDArray[np.generic]] = {"counts": counts, "means": steps + shift, "scatter": scatter}
     return ResponseStatistics.from_arrays(arrays, names)
-
-
-def _widths(layout: Layout) -> list[int]:
-    return [reading.width for reading in layout.readings]
 
 
 def _square(upper: Array, width: int) -> Array:

@@ -62,7 +62,7 @@ class Session:
         return self.folder / f"{party}.{what}"
 
     def have(self, what: str) -> tuple[str, ...]:
-        """The parties whose file of that kind is there."""
+        """The parties whose file of that kind has arrived."""
         return tuple(party for party in self.agreement.parties if self.place(party, what).is_file())
 
     def joined(self) -> dict[str, PublicKeys]:
@@ -74,7 +74,10 @@ class Session:
     def publics(self) -> dict[str, PublicKeys]:
         """The public keys of all parties; everybody must have joined."""
         if missing := sorted(set(self.agreement.parties) - set(self.have("public"))):
-            raise InputError(f"Not all parties have joined: {_named(missing, 'public')} not in {self.folder}.")
+            raise InputError(
+                f"Not all parties have joined: {_named(missing, 'public')} not in {self.folder}. Each runs "
+                "`yoro parties join` first."
+            )
         return self.joined()
 
     @cached_property

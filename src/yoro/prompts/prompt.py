@@ -149,7 +149,7 @@ def make_prompt(
     39936
     """
     if name not in PROMPTS:
-        raise InputError(f"unknown prompt {name!r}; choose one of {', '.join(PROMPTS)}.")
+        raise InputError(f"Unknown prompt {name!r}; choose one of {', '.join(PROMPTS)}.")
     side = check_whole(side, 1, limits.CANVAS_SIDE, "The canvas side")
     means, stds = _colour(mean, "mean", 0.0), _colour(std, "std", math.ulp(0.0))
     if name == "watermark":

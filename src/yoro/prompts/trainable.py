@@ -106,11 +106,11 @@ class PromptSet(VisualPrompt):
 
     def __init__(self, prompts: Sequence[TrainablePrompt], rates: Sequence[float] = ()) -> None:
         if not prompts:
-            raise InputError("A set of prompts came empty; expected at least one.")
+            raise InputError("Got an empty set of prompts; expected at least one.")
         super().__init__({f"program.{place}": prompt.program for place, prompt in enumerate(prompts)})
         self.prompts, self.rates = list(prompts), tuple(rates)
         if len(self.rates) not in (0, len(self.prompts)):
-            raise InputError(f"{len(self.rates)} rates came for {len(self.prompts)} prompts; expected one each.")
+            raise InputError(f"Got {len(self.rates)} rates for {len(self.prompts)} prompts; expected one each.")
 
     @property
     def n_values(self) -> int:

@@ -11,7 +11,7 @@ from concurrent.futures import Executor
 import numpy as np
 import torch
 
-from yoro.data.geometry import Geometry, Looks, Size, View, shorter_to
+from yoro.data.geometry import Geometry, Looks, View
 from yoro.refining.images import Codes, LabelledImages, Order, Pixels
 
 AT_ONCE = 32  # images of a batch that are resized together: padded to the largest, they take 4 bytes a value
@@ -41,26 +41,19 @@ class DeviceImages:
     def batches(
         self, batch_size: int, *, order: Order = None, looks: Looks | None = None, pool: Executor | None = None
     ) -> Iterator[tuple[torch.Tensor, Codes]]:
-        """As `LabelledImages.batches`."""
+        """As `LabelledImages.batches`; images that are seen whole come from there, with the very same pixels."""
+        if looks is None:
+            for pixels, codes in self._images.batches(batch_size, order=order, pool=pool):
+                yield torch.from_numpy(pixels).to(self._device, non_blocking=True), codes
+            return
         for indices, images in self._images.whole_batches(batch_size, order, pool):
             sizes = [(image.shape[1], image.shape[0]) for image in images]
-            views = [
-                looks(i)(size, self.geometry) if looks else whole_view(size, self.geometry)
-                for i, size in zip(indices.tolist(), sizes, strict=True)
-            ]
+            views = [looks(i)(size, self.geometry) for i, size in zip(indices.tolist(), sizes, strict=True)]
             parts = [
                 resized(images[start : start + AT_ONCE], views[start : start + AT_ONCE], self.geometry, self._device)
                 for start in range(0, len(images), AT_ONCE)
             ]
             yield torch.cat(parts), self._images.codes[indices]
-
-
-def whole_view(size: Size, geometry: Geometry) -> View:
-    """What is seen of an image without augmentation."""
-    if geometry.fit == "squash":
-        return View(0, 0, *size)
-    first, side = shorter_to(geometry.side, size), geometry.side
-    return View(round((first[0] - side) / 2.0), round((first[1] - side) / 2.0), side, side, first=first)
 
 
 def resized(

@@ -62,12 +62,20 @@ class LabelledImages:
 
         Images that are decoded at reduced scale, and more than the disk has room for, stay as they are.
         """
-        if self.geometry.reduced or not len(self):
+        return self if self.geometry.reduced else self._kept(self.whole_batches(8 * PART))
+
+    def seen_once(self) -> LabelledImages:
+        """The same images as the squares that are seen of them whole, kept as `decoded_once` keeps them."""
+        return self._kept(self._ahead(None, 8 * PART, partial(self._seen, None), None))
+
+    def _kept(self, batches: Iterator[tuple[NDArray[np.intp], list[Pixels]]]) -> LabelledImages:
+        """The same images with these pixels, in a memory-mapped file; as they are if the disk has no room."""
+        if not len(self):
             return self
         free = shutil.disk_usage(tempfile.gettempdir()).free
         shapes: list[tuple[int, ...]] = []
         with tempfile.TemporaryFile() as file:
-            for _, pixels in self.whole_batches(8 * PART):
+            for _, pixels in batches:
                 for image in pixels:
                     file.write(image.tobytes())
                     shapes.append(image.shape)

@@ -19,6 +19,7 @@ import torch
 from threadpoolctl import threadpool_limits
 from tqdm import tqdm
 
+from yoro.data.geometry import Views
 from yoro.environment import cores
 from yoro.errors import InputError
 from yoro.files.tensors import Arrays
@@ -86,8 +87,8 @@ class PromptTraining:
         if not len(held):
             raise InputError("There are no validation images to choose an epoch by.")
         started = time.perf_counter()
-        learnt = self._ready(train)
-        waited, seen = time.perf_counter() - started, self._ready(held)
+        learnt = self._ready(train, self.recipe.augmentation)
+        waited, seen = time.perf_counter() - started, self._ready(held, None)
         before = checkpoint.read() if checkpoint is not None and resume else None
         if before:
             self._restore(before)
@@ -114,21 +115,24 @@ class PromptTraining:
 
     def correct(self, images: LabelledImages) -> int:
         """How many images are answered rightly, each seen whole."""
-        return self._right(DeviceImages(images, self._device) if self._makes_views(images) else images)
+        return self._right(images)
 
     def gather(self, images: LabelledImages) -> None:
         """Let the head learn from a forward pass over images seen as the training sees them, before the first epoch."""
         started = time.perf_counter()
-        self._gather(DeviceImages(images, self._device) if self._makes_views(images) else images, 0)
+        self._gather(self._placed(images), 0)
         self.prepared += time.perf_counter() - started
 
-    def _ready(self, images: LabelledImages) -> Images:
-        """The images of a training of several epochs, decoded once."""
-        kept = images.decoded_once() if self.recipe.epochs > 1 else images
-        return DeviceImages(kept, self._device) if self._makes_views(images) else kept
+    def _ready(self, images: LabelledImages, views: Views | None) -> Images:
+        """The images of a training, decoded once for several epochs: every pixel, or what is seen without views."""
+        if self.recipe.epochs > 1:
+            images = images.seen_once() if views is None else images.decoded_once()
+        return self._placed(images)
 
-    def _makes_views(self, images: LabelledImages) -> bool:
-        return self._on_device and not images.geometry.reduced
+    def _placed(self, images: LabelledImages) -> Images:
+        """The images, or views of them made on the device."""
+        there = self._on_device and not images.geometry.reduced
+        return DeviceImages(images, self._device) if there else images
 
     def _right(self, images: Images) -> int:
         total = torch.zeros((), dtype=torch.int64, device=self._device)

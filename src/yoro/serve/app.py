@@ -33,9 +33,8 @@ from yoro.serve.hot_reload import Current, add_feedback, hot_reload
 from yoro.serve.idempotency import HEADER, IdempotentResponses
 from yoro.serve.metrics import Metrics
 from yoro.serve.pages import FACTS, OPEN, add_pages, page_facts
-from yoro.serve.response_service import FixedSource, ServedSource
 from yoro.serve.schemas import Feedback, Health, ModelFacts, Predictions, Responses, SourceFacts, described
-from yoro.serve.served_model import Answered, Served
+from yoro.serve.served_model import Answered, FixedSource, Served, ServedSource
 
 WAITING_TO_SOLVE = 8  # requests that may wait for a model to be solved
 P = ParamSpec("P")
@@ -57,9 +56,7 @@ class Service:
     def __init__(self, current: Current | FixedSource, settings: ServeSettings, metrics: Metrics) -> None:
         self.current, self.settings, self.metrics = current, settings, metrics
         self.idempotent = IdempotentResponses()
-        self.batcher: Batcher[Answered | ImageError] = Batcher(
-            settings.waiting_images, settings.batch_images, metrics.batch
-        )
+        self.batcher = Batcher(settings.waiting_images, settings.batch_images, metrics.batch)
         metrics.waiting.set_function(lambda: self.batcher.waiting)
         current.changed = metrics.model
         self.decoding = ThreadPoolExecutor(cores(), "yoro-decoding", lower_priority)
@@ -102,6 +99,15 @@ class Service:
         served = self.current.served
         assert isinstance(served, Served)  # a backbone alone has no such page
         return await self._run(self.slow_work, page_facts, served)
+
+    async def model(self) -> Response:
+        """The model in use: classes, backbone, and why a changed model could not be loaded."""
+        told = {"feedback": self.settings.feedback, "error": self.current.error}
+        return JSONResponse(self.current.served.facts() | told)
+
+    async def source(self) -> Response:
+        """The backbone in use, and the layers in its responses."""
+        return JSONResponse(self.current.served.facts() | {"version": self.current.served.version})
 
     async def learn(self, served: Served | ServedSource, seen: Sequence[AnsweredUpload], label: str) -> Json:
         """Add images to the model under a label."""
@@ -172,10 +178,10 @@ def make_app(service: Service, token: str | None, log: Log) -> Guard:
     _add_responses(api, service)
     if isinstance(service.current, Current):
         _add_predictions(api, service)
-        _add_model(api, service.current, service.settings)
+        api.get("/v1/model", **described(ModelFacts))(service.model)
         api.get(FACTS, include_in_schema=False)(service.page_facts)
     else:
-        _add_source(api, service.current)
+        api.get("/v1/source", **described(SourceFacts))(service.source)
     if service.settings.feedback:
         _add_feedback(api, service)
 
@@ -250,20 +256,6 @@ def _add_responses(api: APIRouter, service: Service) -> None:
             for one in seen
         ]
         return f'{{"version": "{served.version}", "width": {served.width}, "responses": [{", ".join(rows)}]}}'
-
-
-def _add_model(api: APIRouter, current: Current, settings: ServeSettings) -> None:
-    @api.get("/v1/model", **described(ModelFacts))
-    async def model() -> Response:
-        """The model in use: classes, backbone, and why a changed model could not be loaded."""
-        return JSONResponse(current.served.facts() | {"feedback": settings.feedback, "error": current.error})
-
-
-def _add_source(api: APIRouter, current: FixedSource) -> None:
-    @api.get("/v1/source", **described(SourceFacts))
-    async def source() -> Response:
-        """The backbone in use, and the layers in its responses."""
-        return JSONResponse(current.served.facts() | {"version": current.served.version})
 
 
 def _add_feedback(api: APIRouter, service: Service) -> None:

@@ -11,43 +11,32 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from yoro.errors import ImageError
 from yoro.http.errors import busy
 from yoro.http.priority import lower_priority
+from yoro.serve.served_model import Answered, ServedPipeline
 
 SMOOTHING = 0.2  # weight of the newest pass in the moving average of the rate
 PASSES = 2  # batches that are answered at once
 LONGEST_RETRY = 60  # seconds, of a Retry-After
 
-Row = TypeVar("Row")
-Made = TypeVar("Made", covariant=True)
-
-
-class BatchModel(Protocol[Made]):
-    """Anything that answers a batch of images."""
-
-    @property
-    def concurrent(self) -> bool:
-        """Whether it may be asked for a batch while it answers another."""
-
-    def rows(self, images: NDArray[np.uint8]) -> Sequence[Made]:
-        """One answer per image, in their order."""
+Row = Answered | ImageError
 
 
 @dataclass(frozen=True)
-class _QueuedImage(Generic[Row]):
+class _QueuedImage:
     """One image in the queue."""
 
-    by: BatchModel[Row]
+    by: ServedPipeline
     image: NDArray[np.uint8]
     future: asyncio.Future[Row]
 
 
-class Batcher(Generic[Row]):
+class Batcher:
     """A bounded queue of images, and threads that answer as many at a time as are waiting.
 
     Nothing waits for a batch to fill: a single image is answered at once, and under load batches grow by themselves.
@@ -58,7 +47,7 @@ class Batcher(Generic[Row]):
         self.waiting = 0  # images of all requests, decoded or not
         self._most, self._batch, self._tell = most_waiting, batch, tell
         self._rate, self._ended = 0.0, 0.0  # images a second; when the last batch was answered
-        self._jobs: deque[_QueuedImage[Row]] = deque()
+        self._jobs: deque[_QueuedImage] = deque()
         self._more = threading.Condition()
         self._running, self._closed = 0, False
         self._threads = [threading.Thread(target=self._work, name="yoro-batches", daemon=True) for _ in range(PASSES)]
@@ -76,7 +65,7 @@ class Batcher(Generic[Row]):
         finally:
             self.waiting -= count
 
-    async def answer(self, by: BatchModel[Row], image: NDArray[np.uint8]) -> Row:
+    async def answer(self, by: ServedPipeline, image: NDArray[np.uint8]) -> Row:
         """What `by` answers to an image, in a batch with others."""
         future: asyncio.Future[Row] = asyncio.get_running_loop().create_future()
         with self._more:
@@ -125,9 +114,9 @@ class Batcher(Generic[Row]):
             return self._closed
         return not self._running or self._jobs[0].by.concurrent
 
-    def _take(self) -> list[_QueuedImage[Row]]:
+    def _take(self) -> list[_QueuedImage]:
         """The next batch: images for one model, without those whose clients have gone; empty when closed."""
-        jobs: list[_QueuedImage[Row]] = []
+        jobs: list[_QueuedImage] = []
         with self._more:
             while not jobs and self._more.wait_for(self._may_begin) and self._jobs:
                 while self._jobs and len(jobs) < self._batch and (not jobs or self._jobs[0].by is jobs[0].by):
@@ -137,13 +126,13 @@ class Batcher(Generic[Row]):
         return jobs
 
 
-def _settle(jobs: Sequence[_QueuedImage[Row]], rows: Sequence[Row]) -> None:
+def _settle(jobs: Sequence[_QueuedImage], rows: Sequence[Row]) -> None:
     for job, row in zip(jobs, rows, strict=True):
         if not job.future.done():
             job.future.set_result(row)
 
 
-def _fail(jobs: Sequence[_QueuedImage[Row]], error: Exception) -> None:
+def _fail(jobs: Sequence[_QueuedImage], error: Exception) -> None:
     for job in jobs:
         if not job.future.done():
             job.future.set_exception(error)

@@ -13,8 +13,8 @@ from fastapi.responses import JSONResponse, RedirectResponse, Response
 from starlette.exceptions import HTTPException
 
 from yoro.errors import InputError
-from yoro.http.files import add_file
 from yoro.http.guard import HOST
+from yoro.http.server import add_file
 from yoro.http.settings import ServeSettings
 from yoro.model.model import Json
 from yoro.reports.page import render

@@ -1,9 +1,10 @@
-"""A model in use: its network open, its answers as a client reads them."""
+"""A model or a backbone alone in use: its network open, its answers as a client reads them."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+import json
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -16,7 +17,9 @@ from yoro.errors import ImageError
 from yoro.model.answers import DIGITS, Answers, ImageAnswer, log_answers
 from yoro.model.model import Json
 from yoro.model.open_model import OpenModel
+from yoro.model.pipeline import Pipeline, make_pipeline
 from yoro.model.question import Question
+from yoro.model.settings import PipelineSettings
 from yoro.model.store import read_model
 from yoro.trust.answering import Answerer, make_answerer
 from yoro.trust.conformal_sets import LabelSets, left_out_sets
@@ -31,22 +34,13 @@ class Answered:
     logs: NDArray[np.float64]  # (classes,) log-probabilities
 
 
-class Served:
-    """One state of a model: what was decoded for it is answered by it, though it was replaced meanwhile."""
+class ServedPipeline:
+    """What images are answered by."""
 
-    def __init__(self, classifier: OpenModel, *, whole: bool = False) -> None:
-        """`whole` runs every network, not only those that the answers depend on."""
-        self.classifier = classifier
-        self.pipeline = classifier.pipeline if whole else classifier.answering
-        self.classes = classifier.names
-        mapping = classifier.model.mapping
-        content = mapping.weights.tobytes() + mapping.bias.tobytes() + "\n".join(mapping.classes).encode()
+    def __init__(self, pipeline: Pipeline, width: int, content: bytes) -> None:
+        """`width` is that of a response; the version is a digest of the content."""
+        self.pipeline, self.width = pipeline, width
         self.version = hashlib.blake2b(content, digest_size=8).hexdigest()
-
-    @property
-    def width(self) -> int:
-        """Of a response."""
-        return self.classifier.model.mapping.width
 
     @property
     def concurrent(self) -> bool:
@@ -54,12 +48,38 @@ class Served:
         return self.pipeline.source.concurrent
 
     def rows(self, images: NDArray[np.uint8]) -> list[Answered | ImageError]:
-        """What there is to say of each of some decoded images, by one forward pass."""
-        responses, model = self.pipeline.respond(images), self.classifier.model
+        """The answers to some decoded images, by one forward pass."""
+        responses = self.respond(images)
         sound = np.isfinite(responses).all(axis=1)
-        logs = log_answers(model, np.where(sound[:, None], responses, 0.0))
+        logs = self.logs(np.where(sound[:, None], responses, 0.0))
         odd = ImageError("The network's response to this image holds NaN or infinity.")
         return [Answered(responses[i], logs[i]) if sound[i] else odd for i in range(len(images))]
+
+    def warm_up(self) -> None:
+        """Answer grey images, so that the first client does not wait for what is done once."""
+        side = self.pipeline.geometry.side
+        self.rows(np.full((2, side, side, 3), 127, dtype=np.uint8))
+
+    def respond(self, images: NDArray[np.uint8]) -> NDArray[np.floating]:
+        return self.pipeline.respond(images)
+
+    def logs(self, responses: NDArray[np.floating]) -> NDArray[np.float64]:
+        """Log-probabilities (n, classes); of a backbone alone there are no classes."""
+        return np.empty((len(responses), 0))
+
+
+class Served(ServedPipeline):
+    """One state of a model: what was decoded for it is answered by it, though it was replaced meanwhile."""
+
+    def __init__(self, classifier: OpenModel, *, whole: bool = False) -> None:
+        """`whole` runs every network, not only those that the answers depend on."""
+        self.classifier, self.classes = classifier, classifier.names
+        mapping = classifier.model.mapping
+        content = mapping.weights.tobytes() + mapping.bias.tobytes() + "\n".join(mapping.classes).encode()
+        super().__init__(classifier.pipeline if whole else classifier.answering, mapping.width, content)
+
+    def logs(self, responses: NDArray[np.floating]) -> NDArray[np.float64]:
+        return log_answers(self.classifier.model, responses)
 
     def predictions(self, answers: Sequence[Answered], question: Question) -> list[Json]:
         """What a client reads of each image; `unknown` and a coverage take a while when they are first asked."""
@@ -84,12 +104,12 @@ class Served:
 
     @cached_property
     def strangeness(self) -> OutOfDistributionScore:
-        """What the model takes for strange; found when first asked for."""
+        """The out-of-distribution score, computed when first needed."""
         return out_of_distribution_score(self.classifier.model)
 
     @cached_property
     def sets(self) -> LabelSets:
-        """Sets of labels, of whatever coverage; found when first asked for."""
+        """Conformal prediction sets of any coverage, computed when first needed."""
         return left_out_sets(self.classifier.model, 0.5)
 
     def facts(self) -> Json:
@@ -122,6 +142,35 @@ def open_served(path: Path, source: str | None = None, device: str = "auto", *, 
     pipeline = before.classifier.pipeline if before is not None and same else None
     served = Served(OpenModel(model, pipeline=pipeline, source=source, device=device))
     if not same:
-        side = served.pipeline.geometry.side
-        served.rows(np.full((2, side, side, 3), 127, dtype=np.uint8))  # so that the first client does not wait for it
+        served.warm_up()
     return served
+
+
+class ServedSource(ServedPipeline):
+    """A frozen backbone in use. An image of its own input size is not resized again."""
+
+    def __init__(self, name: str, read: str, device: str) -> None:
+        pipeline = make_pipeline(PipelineSettings(source=name, read=read, device=device))
+        source = pipeline.source.describe()
+        self._source = {key: value for key, value in source.items() if key != "name"}
+        super().__init__(pipeline, pipeline.source.width, json.dumps(self._source, sort_keys=True).encode())
+        self.warm_up()
+
+    def respond(self, images: NDArray[np.uint8]) -> NDArray[np.floating]:
+        """Responses whose layers are not transformed yet."""
+        return self.pipeline.source.respond(images)
+
+    def facts(self) -> Json:
+        """What a client must know to use the responses as if the backbone ran there; no paths on this machine."""
+        return {"source": self._source, "width": self.width, "readings": self.pipeline.layout.config()}
+
+
+class FixedSource:
+    """A backbone where `Current` would have a model; it never changes."""
+
+    error: str | None = None
+
+    def __init__(self, served: ServedSource) -> None:
+        self.served = served
+        self.tell: Callable[[str], None] = lambda _: None
+        self.changed: Callable[[bool], None] = lambda _: None

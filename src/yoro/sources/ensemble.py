@@ -18,10 +18,10 @@ from onnx import compose, helper, version_converter
 
 from yoro import limits
 from yoro.discriminant.readings import Layout
-from yoro.errors import SourceError, one_line
+from yoro.errors import SourceError, explaining
 from yoro.sources.graph_builder import GraphBuilder, Tensor, image_tensor, opset_of
 from yoro.sources.names import SEPARATOR, short_names
-from yoro.sources.protocol import Images, Responses, ResponseSource, SourceDefaults, check_images, layout_of
+from yoro.sources.protocol import Identity, Images, Responses, ResponseSource, check_images, layout_of
 from yoro.sources.runtime import open_session, run_session
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 RESIZE_OPSET = 18  # the first whose Resize averages over the pixels that it leaves out
 
 
-class Ensemble(SourceDefaults):
+class Ensemble(ResponseSource):
     """Networks that read the same images; those that are `silent` are not run, and their responses are zeros."""
 
     class_names: list[str] | None = None
@@ -97,19 +97,10 @@ class Ensemble(SourceDefaults):
     def describe(self) -> dict[str, object]:
         members = [member.describe() for member in self.members]
         digest = hashlib.sha256("\n".join(str(one["digest"]) for one in members).encode()).hexdigest()
-        licences = dict.fromkeys(str(one["licence"]) for one in members if one.get("licence"))
-        return {
-            "name": self.name,
-            "read": "all" if any(one["read"] == "all" for one in members) else members[0]["read"],
-            "side": self.side,
-            "mean": list(self.mean),
-            "std": list(self.std),
-            "digest": digest,
-            "digest_of": "networks",
-            "licence": ", ".join(licences) or None,
-            "geometry": {"fit": "squash", "interpolation": "bilinear"},
-            "networks": members,
-        }
+        licence = ", ".join(dict.fromkeys(str(one["licence"]) for one in members if one.get("licence")))
+        read = "all" if any(one["read"] == "all" for one in members) else str(members[0]["read"])
+        whole = Identity(self.name, read, self.side, self.mean, self.std, digest, licence or None, "networks")
+        return whole.as_dict() | {"networks": members}
 
     def onnx_model(self) -> onnx.ModelProto:
         """One graph of the networks that are not silent."""
@@ -162,13 +153,9 @@ def _converted(graph: onnx.ModelProto, opset: int, name: str) -> onnx.ModelProto
     """The graph in another version of ONNX's operators, so that graphs can stand in one file."""
     if opset_of(graph) == opset:
         return graph
-    try:
+    said = f"{name!r} has ONNX operators of version {opset_of(graph)} and cannot be joined with networks of {opset}"
+    with explaining(SourceError, said, f"Export it again with opset {opset}."):
         return version_converter.convert_version(graph, opset)
-    except Exception as error:  # the converter's errors share no base but Exception
-        raise SourceError(
-            f"{name!r} has ONNX operators of version {opset_of(graph)} and cannot be joined with networks of version "
-            f"{opset}: {one_line(error)[:200]}. Export it again with opset {opset}."
-        ) from error
 
 
 def _zeros(builder: GraphBuilder, width: int) -> str:

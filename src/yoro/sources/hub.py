@@ -112,7 +112,7 @@ def cached_revision(repository: str, revision: str) -> Revision | None:
 
 
 def remember(found: Revision, revision: str) -> None:
-    """Write down which commit a branch or tag is, once its files are there."""
+    """Record which commit a branch or tag points to, once its files are there."""
     if found.listed is None or revision == found.commit:
         return
     file = _home(found.repository) / "refs" / revision
@@ -137,9 +137,9 @@ def check_file(name: str) -> str:
 def check_names(repository: str, revision: str) -> None:
     """Raise if a repository or a revision has a name that no hub gives."""
     if not REPOSITORY.fullmatch(repository) or "--" in repository or ".." in repository:
-        raise SourceError(f"{plain(repository)[:200]!r} names no repository; expected OWNER/NAME.")
+        raise SourceError(f"{plain(repository)[:200]!r} is not a repository name; expected OWNER/NAME.")
     if not REVISION.fullmatch(revision) or ".." in revision:
-        raise SourceError(f"{plain(revision)[:200]!r} names no revision; expected a branch, a tag or a commit.")
+        raise SourceError(f"{plain(revision)[:200]!r} is not a revision; expected a branch, a tag or a commit.")
 
 
 def _home(repository: str) -> Path:
@@ -169,7 +169,7 @@ def _fetch(found: Revision, name: str, most: int) -> None:
     url = f"{hub_address()}/{found.repository}/resolve/{found.commit}/{quote(name)}"
     digest, size = _ask_digest(url, what, found.commit)
     if size > most:
-        raise SourceError(f"{what} has {size:,} bytes; at most {most:,} are taken.")
+        raise SourceError(f"{what} has {size:,} bytes, more than the limit of {most:,}.")
     blob, lock = home / "blobs" / digest, home.parent / ".locks" / home.name / f"{digest}.lock"
     with _writing(found.repository):
         for folder in (blob.parent, lock.parent, (found.folder / name).parent):
@@ -216,9 +216,7 @@ def _download(url: str, blob: Path, size: int, what: str) -> None:
         )
     if not right:
         part.unlink()
-        raise SourceError(
-            f"What came as {what} does not have the digest that the hub states; it was removed. Try again."
-        )
+        raise SourceError(f"The download of {what} does not match the hub's digest; it was removed. Try again.")
     part.replace(blob)
 
 
@@ -232,7 +230,7 @@ def _go_on(url: str, file: BinaryIO, size: int, what: str) -> None:
     free = shutil.disk_usage(Path(file.name).parent).free
     if free < size - have:
         raise SourceError(
-            f"{what} needs {size - have:,} more bytes, but {str(Path(file.name).parent)!r} has room for {free:,}. "
+            f"{what} needs {size - have:,} more bytes, but {str(Path(file.name).parent)!r} has only {free:,} free. "
             "Free some, or set HF_HUB_CACHE to another folder."
         )
     with ask("GET", url, what, headers={"Range": f"bytes={have}-"} if have else {}) as answer:

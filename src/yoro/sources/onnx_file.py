@@ -13,12 +13,12 @@ import onnx
 from onnx import numpy_helper
 
 from yoro import limits
-from yoro.errors import InputError, SourceError, YoroError, one_line
+from yoro.errors import InputError, SourceError, explaining
 from yoro.sources.graph_builder import GraphInput, with_preprocessing
 from yoro.sources.layer_outputs import with_pooled_output
-from yoro.sources.names import SourceName, check_options, colour_option, parse_colour, parse_side, side_option
+from yoro.sources.names import SourceName, check_options, parse_colour, parse_side
 from yoro.sources.protocol import IMAGENET_COLOURS, Colour, Identity, Images, Reading, Responses, check_responses
-from yoro.sources.runtime import GraphSource, first_line, open_session, run_session
+from yoro.sources.runtime import GraphSource, open_session, run_session
 
 OPTIONS = ("mean", "std", "side", "layout", "channels", "output")
 METADATA = ("yoro.side", "yoro.mean", "yoro.std", "yoro.licence")
@@ -113,19 +113,18 @@ def open_onnx(name: SourceName, read: Reading, threads: int | None) -> OnnxFileS
 def open_file(file: OnnxFile, name: SourceName, read: Reading, threads: int | None) -> OnnxFileSource:
     """Open an ONNX file; the name gives the options, and is recorded."""
     check_options(name, OPTIONS)
-    try:
+    with explaining(SourceError, f"{name.text!r} is not a usable ONNX graph"):
         return _open(file, name, read, threads)
-    except YoroError:
-        raise
-    except Exception as error:  # what protobuf, onnx and a graph that says odd things of itself can raise
-        raise SourceError(f"{name.text!r} is not a usable ONNX graph: {one_line(error)[:200]}") from error
 
 
 def _open(file: OnnxFile, name: SourceName, read: Reading, threads: int | None) -> OnnxFileSource:
     inner, digest = load_graph(file, name)
     metadata = {item.key.removeprefix("yoro."): item.value for item in inner.metadata_props if item.key in METADATA}
     said = {**metadata, **file.said}
-    flipped = _flipped(name, said)
+    facts = {**said, **name.options}
+    flipped = facts.get("channels", "rgb") == "bgr"
+    if not flipped and facts.get("channels", "rgb") != "rgb":
+        raise SourceError(f"{name.text!r}: option 'channels' must be rgb or bgr; got {facts['channels']!r}.")
     if flipped:  # the same weights mean something else
         digest = hashlib.sha256(f"bgr {digest}".encode()).hexdigest()
     if name.digest not in ("", digest):
@@ -137,10 +136,11 @@ def _open(file: OnnxFile, name: SourceName, read: Reading, threads: int | None) 
     inputs = [value for value in inner.graph.input if value.name not in constants]
     if len(inputs) != 1:
         raise SourceError(f"{name.text!r} has {len(inputs)} inputs; a classifier of images has one.")
-    batch, side, channels_first, takes_bytes = _input_form(inputs[0], name, _given_side(said, name), said)
-    mean, std = _normalisation(said, name, takes_bytes)
+    given_side = parse_side(facts["side"], _where(name, "side")) if "side" in facts else None
+    batch, side, channels_first, takes_bytes = _input_form(inputs[0], name, given_side, said)
+    mean, std = _normalisation(facts, name, takes_bytes)
     output, read = _choose_output(inner, name, read)
-    given = {*said, *name.options, *(("mean", "std") if takes_bytes else ())}
+    given = {*facts, *(("mean", "std") if takes_bytes else ())}
     if any(dim.dim_value == side for dim in inputs[0].type.tensor_type.shape.dim):
         given.add("side")
     assumed = tuple(key for key in ("side", "mean", "std") if key not in given)
@@ -156,12 +156,14 @@ def load_graph(file: OnnxFile, name: SourceName) -> tuple[onnx.ModelProto, str]:
     """The model with its external weights, and a digest of both."""
     path = file.path
     if not path.is_file():
-        raise SourceError(f"{name.text!r}: there is no file {str(path)!r}.")
+        raise SourceError(
+            f"{name.text!r}: {str(path)!r} does not exist. If it moved, give its place: --source onnx:PATH."
+        )
     if path.stat().st_size > limits.ONNX_FILE_BYTES:
         raise SourceError(
             f"{name.text!r}: {str(path)!r} has {path.stat().st_size:,} bytes, more than an ONNX file can have."
         )
-    try:
+    with explaining(SourceError, f"{name.text!r}: {str(path)!r} is not a readable ONNX file"):
         data = path.read_bytes()
         model = onnx.load_model_from_string(data)
         if not model.graph.node or not model.opset_import:
@@ -175,9 +177,7 @@ def load_graph(file: OnnxFile, name: SourceName) -> tuple[onnx.ModelProto, str]:
             if file.weights is not None:
                 _load_weights(tensor, file.weights)
             digest.update(tensor.raw_data)
-    except Exception as error:  # protobuf and onnx raise errors of many kinds
-        raise SourceError(f"{name.text!r}: {str(path)!r} is not a readable ONNX file: {first_line(error)}.") from error
-    return model, digest.hexdigest()
+        return model, digest.hexdigest()
 
 
 def external_tensors(model: onnx.ModelProto) -> list[onnx.TensorProto]:
@@ -230,25 +230,24 @@ def _input_form(
     return dims[0], side, layout == "nchw", ELEMENTS[tensor.elem_type]
 
 
-def _given_side(metadata: Mapping[str, str], name: SourceName) -> int | None:
-    if "side" not in name.options and "side" in metadata:
-        return parse_side(metadata["side"], f"{name.text!r}: metadata yoro.side")
-    return side_option(name, DEFAULT_SIDE) if "side" in name.options else None
+def _where(name: SourceName, key: str) -> str:
+    """What a value is called in errors: an option of the name, or what the file or its repository says."""
+    return f"{name.text!r}: {'option' if key in name.options else 'metadata'} {key!r}"
 
 
-def _normalisation(metadata: Mapping[str, str], name: SourceName, takes_bytes: bool) -> tuple[Colour, Colour]:
-    """Mean and standard deviation: from the options, else the metadata, else ImageNet's."""
+def _normalisation(facts: Mapping[str, str], name: SourceName, takes_bytes: bool) -> tuple[Colour, Colour]:
+    """Mean and standard deviation that are given, else ImageNet's."""
     if takes_bytes and {"mean", "std"} & set(name.options):
         raise SourceError(f"{name.text!r} takes raw bytes; remove mean and std.")
-    colours = dict(IMAGENET_COLOURS)
-    for key in colours:
-        if key in metadata:
-            colours[key] = parse_colour(metadata[key], f"{name.text!r}: metadata yoro.{key}", positive=key == "std")
-    return colour_option(name, "mean", colours["mean"]), colour_option(name, "std", colours["std"])
+    mean, std = (
+        parse_colour(facts[key], _where(name, key), positive=key == "std") if key in facts else usual
+        for key, usual in IMAGENET_COLOURS.items()
+    )
+    return mean, std
 
 
 def own_white(model: onnx.ModelProto, tensor: str) -> Literal[1, 255] | None:
-    """The value of white in the input of a graph that normalises it itself, 1 or 255; None if it does not.
+    """The value of white (1 or 255) in the input of a graph that normalises it itself; None if it does not.
 
     Such a graph begins by adding or multiplying constants, of the size of colours in these units.
     """
@@ -267,14 +266,6 @@ def own_white(model: onnx.ModelProto, tensor: str) -> Literal[1, 255] | None:
         elif kind not in ("Transpose", "Cast", "Identity"):
             break
     return white
-
-
-def _flipped(name: SourceName, said: Mapping[str, str]) -> bool:
-    """Whether blue comes first."""
-    channels = name.options.get("channels") or said.get("channels", "rgb")
-    if channels not in ("rgb", "bgr"):
-        raise SourceError(f"{name.text!r}: option 'channels' must be rgb or bgr; got {channels!r}.")
-    return channels == "bgr"
 
 
 def _choose_output(model: onnx.ModelProto, name: SourceName, read: Reading) -> tuple[str, Reading]:

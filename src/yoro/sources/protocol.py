@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from copy import copy
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol, Self, TypeAlias, TypeGuard
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
@@ -28,8 +28,11 @@ class ResponseSource(Protocol):
     """Anything that turns a batch of images into one response vector each.
 
     `name` is what the user typed, `side` the input size, `width` the length of a response; `mean` and
-    `std` are in [0, 1] pixel units; `class_names` are the source's own classes where they are known.
-    `SourceDefaults` has the other members for sources that run here and read one layer.
+    `std` are in [0, 1] pixel units; `class_names` are the source's own classes where they are known. `layout` are
+    the layers that a response consists of (None is one layer, taken as it is), `preferred_batch` is how many images
+    it likes to get at once, and `concurrent` says whether `respond` may be called while another call runs.
+
+    A class that inherits from this one need not have what is the same for sources that run here and read one layer.
     """
 
     name: str
@@ -38,37 +41,34 @@ class ResponseSource(Protocol):
     mean: Colour
     std: Colour
     class_names: list[str] | None
-
-    @property
-    def layout(self) -> Layout | None:
-        """The layers that a response consists of; None is one layer, taken as it is."""
-
-    @property
-    def preferred_batch(self) -> int:
-        """How many images it likes to get at once."""
-
-    @property
-    def concurrent(self) -> bool:
-        """Whether `respond` may be called while another call runs."""
+    layout: Layout | None = None  # the layers that a response consists of; None means one layer, not transformed
+    preferred_batch: int = 1  # the preferred number of images per call
+    concurrent: bool = False  # whether `respond` may be called while another call runs
 
     @property
     def notes(self) -> Sequence[str]:
         """What a user should know before the first image is read."""
+        return ()
 
     def prepare(self, pixels: type[np.generic]) -> None:
-        """Do what the first images, of uint8 or float32, would wait for; called beside their decoding."""
+        """Do what the first call would wait for (images of uint8 or float32); runs while images are decoded."""
+        return
 
     def outcome(self) -> str:
         """The API calls of this run and their cost, in a sentence; empty for a source that runs here."""
+        return ""
 
     def member(self, network: str) -> ResponseSource:
-        """The network of that name, of a source that has several; otherwise the source itself."""
+        """The network of that name, if the source has several; otherwise the source itself."""
+        return self
 
     def only(self, networks: Collection[str]) -> ResponseSource:
-        """The source with these networks alone run; the responses of the others are zeros."""
+        """The source with only these networks run; the responses of the others are zeros."""
+        return self
 
     def read_all(self) -> ResponseSource:
-        """The source read at all its layers from now on; one that has a single output stays as it is."""
+        """The source, reading all its layers from now on; one with a single output does not change."""
+        return self
 
     def respond(self, images: Images) -> Responses:
         """Responses (n, width) to RGB images (n, side, side, 3).
@@ -123,22 +123,13 @@ class Identity:
     interpolation: str = "bilinear"
 
     def as_dict(self) -> dict[str, object]:
-        return {
-            "name": self.name,
-            "read": self.read,
-            "side": self.side,
-            "mean": list(self.mean),
-            "std": list(self.std),
-            "digest": self.digest,
-            "digest_of": self.digest_of,
-            "licence": self.licence,
-            "geometry": {"fit": self.fit, "interpolation": self.interpolation},
-        }
+        table = vars(self) | {"mean": list(self.mean), "std": list(self.std)}
+        return table | {"geometry": {key: table.pop(key) for key in ("fit", "interpolation")}}
 
 
 @dataclass(frozen=True)
 class Calls:
-    """What an endpoint may be asked: so many calls, None for as many as it takes; in a dry run none at all."""
+    """How many calls an endpoint may get: None for no limit; none at all in a dry run."""
 
     budget: int | None = None
     dry: bool = False
@@ -151,51 +142,24 @@ class Calls:
 FREE = Calls()
 
 
-class SourceDefaults:
-    """The members of a source that runs here and reads one layer."""
-
-    layout: Layout | None = None
-    preferred_batch: int = 1
-    concurrent: bool = False
-
-    @property
-    def notes(self) -> Sequence[str]:
-        return ()
-
-    def prepare(self, pixels: type[np.generic]) -> None:
-        return
-
-    def outcome(self) -> str:
-        return ""
-
-    def member(self, network: str) -> ResponseSource:
-        return self  # type: ignore[return-value]
-
-    def only(self, networks: Collection[str]) -> Self:
-        return self
-
-    def read_all(self) -> Self:
-        return self
+SourceDefaults = ResponseSource  # what classes outside of this package inherit from
 
 
 def with_defaults(source: ResponseSource) -> ResponseSource:
-    """The source itself; one of a user's own that lacks members gets those of `SourceDefaults`."""
-    if isinstance(source, SourceDefaults):
+    """The source itself; one of a user's own that lacks members gets those of `ResponseSource`."""
+    kind = type(source)
+    if ResponseSource in kind.__mro__:
         return source
-    kind, completed = type(source), copy(source)
-    completed.__class__ = type(kind.__name__, (kind, SourceDefaults), {})
+    completed = copy(source)
+    completed.__class__ = type(kind.__name__, (kind, ResponseSource), {})
     return completed
 
 
-class IdentifiedSource(SourceDefaults):
+class IdentifiedSource(ResponseSource):
     """A source with an identity, from which most members follow."""
 
-    width: int
-
     def __init__(self, identity: Identity, class_names: list[str] | None = None) -> None:
-        self.name, self.side = identity.name, identity.side
-        self.mean: Colour = identity.mean
-        self.std: Colour = identity.std
+        self.name, self.side, self.mean, self.std = identity.name, identity.side, identity.mean, identity.std
         self.class_names = class_names
         self._identity = identity
 
@@ -225,10 +189,10 @@ def check_images(images: Images, side: int) -> None:
     """Refuse anything but uint8 or float32 of shape (n, side, side, 3)."""
     if not isinstance(images, np.ndarray) or images.dtype not in (np.uint8, np.float32):
         came = images.dtype if isinstance(images, np.ndarray) else type(images).__name__
-        raise InputError(f"Images came as {came}; expected a numpy array of uint8, or of float32 in [0, 1].")
+        raise InputError(f"Images are {came}; expected a numpy array of uint8, or of float32 in [0, 1].")
     if images.ndim != 4 or images.shape[1:] != (side, side, 3):
         raise InputError(
-            f"Images came with shape {images.shape}; this source needs (n, {side}, {side}, 3). Resize them first."
+            f"Images have shape {images.shape}; this source needs (n, {side}, {side}, 3). Resize them first."
         )
 
 

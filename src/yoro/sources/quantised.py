@@ -1,4 +1,4 @@
-"""Convolutions of whole numbers of eight bits, with all that this takes from the weights alone.
+"""8-bit quantisation of convolutional networks, calibrated from the weights alone: no images are needed.
 
 A batch norm says how its output is spread over the images that the network was trained on. That gives the ranges, and
 what rounding the weights adds to an output on average, which the bias takes back (Nagel et al. 2019). So no images are

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from yoro.discriminant.readings import Layout
 from yoro.environment import cores, refuse_telemetry
-from yoro.errors import SourceError
+from yoro.errors import SourceError, explaining
 from yoro.sources.protocol import IdentifiedSource, Identity, Images, Reading, Responses, check_responses
 
 if TYPE_CHECKING:
@@ -37,19 +37,15 @@ def open_session(model: onnx.ModelProto | bytes, threads: int | None, name: str)
     options.log_severity_level = 4  # failures are raised; the rest is chatter about optimisations
     # Idle threads sleep instead of spinning: beside decoding workers, spinning takes the cores they need.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    try:
+    with explaining(SourceError, f"{name!r} cannot be run by ONNX Runtime"):
         content = model if isinstance(model, bytes) else model.SerializeToString()
         return onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
-    except Exception as error:  # ONNX Runtime's errors share no base but Exception
-        raise SourceError(f"{name!r} cannot be run by ONNX Runtime: {first_line(error)}") from error
 
 
 def run_session(session: onnxruntime.InferenceSession, images: npt.NDArray[np.generic], name: str) -> object:
     """The output of a graph with one input and one output."""
-    try:
+    with explaining(SourceError, f"{name!r} failed on images of shape {images.shape}"):
         return session.run(None, {session.get_inputs()[0].name: images})[0]
-    except Exception as error:  # as above
-        raise SourceError(f"{name!r} failed on images of shape {images.shape}: {first_line(error)}") from error
 
 
 class GraphSource(IdentifiedSource):
@@ -134,8 +130,3 @@ class GraphSource(IdentifiedSource):
     def _finished(self, pixels: type[np.generic]) -> tuple[onnx.ModelProto | bytes, Layout]:
         """The same, in a form that can be run."""
         return self._graph(pixels)
-
-
-def first_line(error: Exception) -> str:
-    """The first line of an error's message, or its type."""
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]

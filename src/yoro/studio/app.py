@@ -21,9 +21,8 @@ from yoro.data.archives import is_archive
 from yoro.data.lists import is_list
 from yoro.errors import InputError, counted
 from yoro.http.errors import handle_errors
-from yoro.http.files import add_file
 from yoro.http.guard import PAGE_HEADERS, Access, Guard, Log
-from yoro.http.server import open_browser, run_server, second_server
+from yoro.http.server import add_file, open_browser, run_server, second_server
 from yoro.http.settings import ServeSettings
 from yoro.model.onnx_export import checked_export
 from yoro.model.pipeline import Pipeline, make_pipeline, reopen_pipeline
@@ -92,7 +91,7 @@ def packed_page(learned: Learned) -> bytes:
 
 
 def report_of(work: Workspace, learned: Learned) -> bytes:
-    """The report that `yoro fit --html` writes."""
+    """The report on the training photos, as `yoro fit --html` writes it."""
     page = fit_report(learned.classifier, examples_of(work, learned), "the studio")
     if page is None:
         raise InputError("Too few photos for a report: no class has two.")
@@ -100,7 +99,7 @@ def report_of(work: Workspace, learned: Learned) -> bytes:
 
 
 def test_report_of(work: Workspace, learned: Learned) -> bytes:
-    """The report that `yoro evaluate --html` writes, on the test set."""
+    """The report on the test set, as `yoro evaluate --html` writes it."""
     with work.lock:
         state, classes = work.state, learned.classifier.model.statistics.classes
         labels = [(digest, state.classes.get(state.photos[digest].belongs, "")) for digest in state.test_set()]

@@ -192,7 +192,7 @@ class Learner:
             self._chooser.submit(self._choose, task, gathered)
 
     def _brief(self) -> bool:
-        """Whether choosing took so little the last time that nobody would notice."""
+        """Whether choosing was so quick last time that no provisional answer is needed."""
         return bool(self._last) and self._last[0].seconds < BRIEF
 
     def _choose(self, task: SolveTask, gathered: Gathered | None = None) -> None:

@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from yoro import limits
-from yoro.data.archive_members import Member
 from yoro.data.archives import is_archive, is_other_archive
 from yoro.data.decoding import file_bytes
-from yoro.data.examples import Dataset, Example, checked_label
+from yoro.data.examples import Dataset, Example, Member, checked_label
 from yoro.data.find import find
 from yoro.data.geometry import Geometry
 from yoro.data.processes import Budget

@@ -25,9 +25,8 @@ from markupsafe import Markup
 
 from yoro.errors import InputError
 from yoro.http.errors import handle_errors
-from yoro.http.files import add_file
 from yoro.http.guard import PAGE_HEADERS, Access, Guard, Log
-from yoro.http.server import listen
+from yoro.http.server import add_file, listen
 from yoro.http.settings import ServeSettings
 from yoro.reports.page import render
 from yoro.studio.workspace import Workspace
@@ -48,7 +47,7 @@ FILES = {  # of the page: where they come from, and their type
 
 @dataclass(frozen=True)
 class Phone:
-    """A door for a phone: its socket and certificate, and the token that its code holds."""
+    """Access for a phone: its socket and certificate, and the token in the QR code."""
 
     sock: socket.socket
     context: ssl.SSLContext
@@ -105,7 +104,7 @@ def local_address() -> str:
 
 
 def phone_app(phone: Phone, work: Workspace, add: Callable[[Request, int], Awaitable[Response]], log: Log) -> Guard:
-    """The page, the names of the classes, and the way for photos into one of them; nothing else is there."""
+    """The page, the names of the classes, and the upload of photos to one of them; nothing else is served."""
     app = FastAPI(title="YORO phone", openapi_url=None, docs_url=None, redoc_url=None)
     for path, (package, name, kind) in FILES.items():
         add_file(app, path, (files(package) / "page" / name).read_bytes(), kind)

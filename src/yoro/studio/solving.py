@@ -17,7 +17,7 @@ from yoro.discriminant.calibration import margins
 from yoro.discriminant.evidence import Choice
 from yoro.discriminant.fixed_choice import solve_fixed_choice
 from yoro.discriminant.mixture import Mixture
-from yoro.discriminant.rank_one import Change, HeldSolution
+from yoro.discriminant.rank_one import HeldSolution, ImageChange
 from yoro.errors import InputError
 from yoro.mappings.batches import class_codes
 from yoro.model.answers import Answers, image_answers, left_out_answers, log_answers
@@ -165,7 +165,7 @@ def learn(
 
 
 def _can_be_held(gathered: Gathered, settings: SolveSettings) -> bool:
-    """Whether a classifier of these sums is to be changed by few photos later."""
+    """Whether a classifier of these sums can later be updated instead of solved anew."""
     kept = gathered.reservoir
     few = kept is not None and 0 < len(kept) * gathered.statistics.width <= MOST_HELD
     return few and settings.shrinkage == "loo" and gathered.pile is None
@@ -205,7 +205,7 @@ def tested(learned: Learned, tests: dict[str, str], rows: Rows) -> Learned:
 
 @dataclass(frozen=True)
 class Held:
-    """What was learned last, and a solution of about the same photos that is changed by those that differ."""
+    """The last classifier, and a solution of about the same photos that can be updated by those that differ."""
 
     learned: Learned
     content: Content  # of the solution
@@ -240,7 +240,7 @@ class Held:
         solution = HeldSolution.of(model.evidence().with_turned())
         return self if solution is None else Held(self.learned, self.learned.content, solution)
 
-    def changes(self, now: Content, rows: Rows) -> list[Change] | None:
+    def changes(self, now: Content, rows: Rows) -> list[ImageChange] | None:
         """How photos and labels differ from those of the solution; None if in more than few photos."""
         before = self.content
         if now.model is not None or before.model is not None:
@@ -249,7 +249,7 @@ class Held:
         come = sorted(now.photos.items() - before.photos.items())
         if len(gone) + len(come) > MOST_CHANGES:
             return None
-        return [Change(sign, rows[one], label) for sign, part in ((1, come), (-1, gone)) for one, label in part]
+        return [ImageChange(sign, rows[one], label) for sign, part in ((1, come), (-1, gone)) for one, label in part]
 
     def evidence(self, task: SolveTask, gathered: Gathered, rows: Rows, settings: SolveSettings) -> Mixture | None:
         """What is known of the photos of a task, without solving anew; None if it must be."""

@@ -22,9 +22,9 @@ FEW = 64  # photos that are added to what was gathered
 
 @dataclass(frozen=True)
 class Content:
-    """Photos and their labels; of a model whose sums are taken, what goes out of them and what its classes are called.
+    """Photos and their labels; with a model also what is removed from its sums and how its classes are renamed.
 
-    Two contents are equal if the same is learned of them.
+    Two contents are equal if the same is learned from them.
     """
 
     photos: dict[str, str]  # label by digest; in their order, so that the same photos are the same classifier

@@ -7,6 +7,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib import resources
 from pathlib import Path
 from zlib import crc32
 
@@ -21,28 +22,7 @@ from yoro.text.settings import EACH, Attributes
 SHORTEST = 20  # characters; shorter stubs are used only if a class has nothing else
 
 # Written for any class: appearance, parts, colour, texture and setting.
-TEMPLATES = (
-    "a photo of {a}.",
-    "a clear photo of {a}, seen whole.",
-    "a close-up photo of {a}.",
-    "what {a} typically looks like.",
-    "the overall shape and size of {a}.",
-    "{a} seen from the side.",
-    "a photo of one {name} among others.",
-    "the parts that make up {a}.",
-    "a detail of {a}.",
-    "the most distinctive part of {a}.",
-    "the colours of {a}.",
-    "the typical colour of {a}.",
-    "the markings and patterns of {a}.",
-    "the texture of {a}.",
-    "the surface of {a}, seen from near.",
-    "what {a} is made of or covered with.",
-    "{a} in its usual surroundings.",
-    "a scene with {a}.",
-    "a place where {a} is found.",
-    "what tells {a} from things that look like it.",
-)
+TEMPLATES = tuple(resources.files("yoro.text").joinpath("templates.txt").read_text(encoding="utf-8").splitlines())
 BUILT_IN = ("templates", "names")
 
 

@@ -68,7 +68,7 @@ class EncodedBank:
 
 
 def need_texts(source: ResponseSource, what: str) -> DualEncoder:
-    """The source as an image-text source; `what` needs one, so any other is an error."""
+    """The source as an image-text source; an error if it is not one. `what` needs it."""
     if not is_dual(source):
         raise SourceError(
             f"{source.name!r} has no text tower, which {what} needs. Image-text sources are "

@@ -26,7 +26,7 @@ class SentenceSettings:
     sentences: int = option(20, "Sentences to draw per class.", expert=True)  # as in the paper
     classes: tuple[str, ...] = option(
         (),
-        "Further classes without images, known by their sentences.",
+        "More classes, with descriptions but no images.",
         "On the command line: --classes FILE.",
         expert=True,
         python_only=True,

@@ -1,4 +1,4 @@
-"""Label issues: probable label errors, outliers, duplicates and near duplicates."""
+"""Label issues: probable label errors (label noise), outliers, duplicates and near duplicates."""
 
 from __future__ import annotations
 

@@ -123,8 +123,8 @@ def _is_gone(model: Model, paper: Receipt) -> Finding:
     kept = contents & set().union(*(store.digests for store in stores))
     if listed | kept:
         where = f"{len(listed):,} in its ledger, {len(kept):,} in its reservoir"
-        return Finding(LEDGER, False, f"{counted(len(listed | kept), 'content')} still in the model: {where}.")
-    return Finding(LEDGER, True, "None of the contents is in the model.")
+        return Finding(LEDGER, False, f"{counted(len(listed | kept), 'image')} still in the model: {where}.")
+    return Finding(LEDGER, True, "None of the images is in the model.")
 
 
 def _same_data(model: Model, fresh: Model) -> Finding:

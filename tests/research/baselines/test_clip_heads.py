@@ -230,5 +230,5 @@ def test_a_set_of_prompts_answers_side_by_side_and_comes_back_from_arrays():
     for place, one in enumerate(trio.prompts):
         expected = one.compose(images).mean(dim=(2, 3))
         torch.testing.assert_close(found[:, 3 * place : 3 * place + 3], expected)
-    with pytest.raises(InputError, match="2 rates came for 3 prompts"):
+    with pytest.raises(InputError, match="2 rates for 3 prompts"):
         PromptSet(trio.prompts, (1.0, 1.0))

@@ -45,8 +45,8 @@ def test_a_default_that_changes_needs_another_edition():
     assert EDITION == 3
     assert asdict(CellInputs()) == {
         "frame": "grey", "image_side": None, "read": "logits", "shots": None, "draws": "ours", "limit": "",
-        "grouped": False, "half": "", "examples": None, "validation": "shots", "pile": None, "attributes": "des",
-        "sentences": 20,
+        "grouped": False, "half": "", "examples": None, "validation": "shots", "pile": None, "timed": False,
+        "attributes": "des", "sentences": 20,
     }  # fmt: skip
     assert asdict(FewPassOptions()) == {
         "epochs": 20, "mapping": "momentum", "beta": 0.9, "protocol": "paper", "learning_rate": None,

@@ -14,7 +14,7 @@ from yoro.research.bench.results import Results
 from yoro.research.bench.run_forecast import count_images, forecast, forecast_lines, guessed_rate, measured_speeds
 from yoro.research.bench.runner import RunSettings, run_plan
 from yoro.research.bench.speed_probe import Speed, measure
-from yoro.sources.availability import why_unavailable
+from yoro.sources.open import why_unavailable
 
 CONFIGS = Path(__file__).parents[3] / "configs"
 
@@ -41,6 +41,8 @@ def test_the_command_says_what_would_run(tmp_path: Path):
     cells = json.loads(run("bench", "run", CONFIGS / "svhn.toml", "--dry-run", "--json", cwd=tmp_path).stdout)
     assert len(cells) == 27
     assert cells[3]["options"]["mapping"] == "frozen"
+    part = run("bench", "run", CONFIGS / "svhn.toml", "--dry-run", "--shard", "3/16", "--json", cwd=tmp_path).stdout
+    assert [cell["seed"] for cell in json.loads(part)] == [cell["seed"] for cell in cells[2::16]] == [2, 0]
     assert not list(tmp_path.iterdir())
 
 

@@ -23,6 +23,7 @@ from child import finish, start, wait_until
 from yoro.data.examples import Example
 from yoro.errors import StoreError
 from yoro.model.partial_pass import DataShare
+from yoro.model.pipeline import Pipeline
 from yoro.research.bench.cell_loading import open_pipeline
 from yoro.research.bench.claims import Claims
 from yoro.research.bench.plan import Plan, make_plan
@@ -440,6 +441,20 @@ def _numbers(folder: Path) -> dict[str, tuple[object, ...]]:
         )
         for r in found
     }  # fmt: skip
+
+
+def test_a_timed_cell_makes_a_pass_of_its_own(finished: Path, monkeypatch: pytest.MonkeyPatch):
+    passes: list[int] = []
+    real = Pipeline.stream
+    monkeypatch.setattr(
+        Pipeline, "stream", lambda self, images, *more: passes.append(len(images)) or real(self, images, *more)
+    )
+    plan = make_plan(PLAN | {"methods": ["yoro"], "timed": True})
+    run(plan, finished)
+    assert passes == [80, 80], "one for each seed; the responses themselves were cached"
+    timed, shared = ([e.result for e in entries(p, Results(finished))[0]] for p in (plan, make_plan(PLAN)))
+    assert [r.correct for r in timed] == [r.correct for r in shared[:2]]
+    assert timed[0].seconds != shared[0].seconds
 
 
 def test_an_image_counts_the_time_of_the_part_it_was_read_in(finished: Path):

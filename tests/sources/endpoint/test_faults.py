@@ -186,9 +186,17 @@ def test_a_credential_is_in_no_file_and_no_sentence(tmp_path, few, monkeypatch, 
 def test_a_vanished_endpoint_is_an_error_and_nothing_counts_as_sent(tmp_path, few):
     with hostile(tmp_path) as endpoint:
         source = describe(tmp_path, endpoint.url, retries=1, width=64)
-    with pytest.raises(SourceError, match=r"cannot be reached .*2 times in a row"):
+    with pytest.raises(SourceError, match=r"cannot be reached .* times in a row"):
         yoro.fit(few, source=source)
     assert lost(tmp_path / "answers.sqlite") == 0
+
+
+def test_an_endpoint_that_fails_every_call_is_not_called_for_every_image(tmp_path, few):
+    with hostile(tmp_path, faults=["500"]) as endpoint:
+        source = describe(tmp_path, endpoint.url, retries=2, concurrency=2, width=64)
+        with pytest.raises(SourceError, match=r"answered 500: .*, [67] times in a row"):
+            yoro.fit(few, source=source)
+        assert len(endpoint.noted("asked")) in (6, 7)  # three rounds of two, and one that was on its way
 
 
 def test_a_budget_is_kept_to_the_call_and_the_next_run_goes_on(tmp_path, few, undisturbed):

@@ -92,7 +92,7 @@ def test_a_source_here_has_no_budget():
         ("http://[/", "expected an address"),
         ("http://127.0.0.1:99999/", "expected an address"),
         ("endpoint:absent.toml", "There is no file 'absent.toml'"),
-        ("endpoint:", "names no source"),
+        ("endpoint:", "Unknown source"),
     ],
 )
 def test_names_that_are_none(name, said):

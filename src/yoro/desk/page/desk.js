@@ -78,7 +78,7 @@ function show() {
   at("regroup").hidden = state.rest < 2;
   at("checks").replaceChildren(...state.check.map((one) =>
     entry({ kind: "check", key: one.label }, one.label, `${one.count}, ${Math.round(one.wrong)} wrong?`)),
-    ...(state.rest ? [entry({ kind: "ask", key: "" }, "Questions", "teach most")] : []));
+    ...(state.rest ? [entry({ kind: "ask", key: "" }, "Questions", "most useful")] : []));
   at("check-hint").hidden = state.check.length > 0;
   at("classes-named").replaceChildren(...state.classes.map((one) =>
     entry({ kind: "class", key: one.label }, one.label, String(one.count))));
@@ -88,7 +88,7 @@ function show() {
   at("names").replaceChildren(...state.classes.map((one) => make("option", { value: one.label })));
   at("accepting").hidden = state.expected === null;
   at("accept-hint").textContent = state.sure.length || state.expected === null
-    ? "Without looking at each photo. Name every class first: a class without a name is never proposed." : unsure(state.expected);
+    ? "Accepted without looking at each photo. Name every class first: a class without a name is never proposed." : unsure(state.expected);
   at("sure").replaceChildren(...state.sure.map((one) =>
     make("button", { type: "button", onclick: () => step("accept", { rows: one.rows }) },
       `Accept ${plural(one.rows.length, "photo")}, expected to be right: ${percent(one.expected)}`)));

@@ -32,6 +32,7 @@ class CellInputs:
     examples: int | None = None  # in all, for training and validation, whatever their classes
     validation: str = "shots"  # as many as the shots allow; "split": all validation images of the dataset
     pile: int | None = None  # further training images per class, without their labels
+    timed: bool = False  # the pass is made for this cell alone and timed, whatever was read before
     # Sentences of an image-text source: those that the method was published with ("des"), a file, the dataset's one
     # template ("sentence"), "templates" or "names".
     attributes: str = "des"

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from yoro import environment
 
+LIBRARIES = ("numpy", "onnxruntime")
 RESET = Path("/proc/self/clear_refs")  # of Linux
 
 
@@ -20,6 +21,7 @@ def machine_facts(device: str) -> dict[str, str]:
         "system": f"{platform.system()} {platform.machine()}",
         "cores": str(environment.cores()), "device": "cpu", "device_name": _processor(),
     }  # fmt: skip
+    facts |= {name: sys.modules[name].__version__ for name in LIBRARIES if name in sys.modules}
     if "torch" in sys.modules:
         from yoro.sources.torch.network import device_facts
 
@@ -28,7 +30,7 @@ def machine_facts(device: str) -> dict[str, str]:
 
 
 def forget_peak() -> None:
-    """Let the peaks of memory begin anew, where the system can; elsewhere they are those of the process so far."""
+    """Reset the peaks of memory where the system allows; elsewhere they are those of the process so far."""
     with suppress(OSError):
         RESET.write_text("5")
     if "torch" in sys.modules:

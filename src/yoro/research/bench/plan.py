@@ -281,6 +281,7 @@ KINDS: dict[str, tuple[Callable[[Any], object], str]] = {  # whether a value is 
     "examples": (_is_count, "a number of images in all"),
     "validation": (lambda v: v in ("shots", "split"), "shots or split"),
     "pile": (_is_count, "a number of images per class"),
+    "timed": (lambda v: isinstance(v, bool), "true or false"),
     "attributes": (_is_text, "des, a JSON file, sentence, templates or names"),
     "sentences": (_is_count, "a number of sentences per class"),
 }  # fmt: skip

@@ -13,6 +13,7 @@ from typing import Literal, NamedTuple, get_args
 from yoro.data.examples import Example
 from yoro.data.splits import HOLD_OUT, MOST_VALIDATION
 from yoro.errors import InputError, counted, one_line
+from yoro.model.partial_pass import WHOLE, DataShare
 from yoro.research.baselines.published import ITERATIVE
 from yoro.research.bench.cell_loading import choose_sentences, find_data, manifest_file, published_index, stage_of
 from yoro.research.bench.cells import BenchCell
@@ -21,10 +22,10 @@ from yoro.research.bench.datasets.dataset import BenchDataset, split_counts, tak
 from yoro.research.bench.methods.bench_methods import find_method
 from yoro.research.bench.plan import Plan
 from yoro.research.bench.results import PlanEntry, Results
-from yoro.research.bench.runner import duration_text
+from yoro.research.bench.runner import cells_of, duration_text
 from yoro.research.bench.speed_probe import Speed
-from yoro.sources.availability import why_unavailable
 from yoro.sources.names import network_name
+from yoro.sources.open import why_unavailable
 
 State = Literal["finished", "to run", "data changed", "no data", "no source"]
 STATES: tuple[State, ...] = get_args(State)
@@ -69,8 +70,9 @@ def forecast(
     *,
     usual: Callable[[str], Speed] = lambda source: Speed(1.0 / guessed_rate(source)),
     anew: bool = False,
+    share: DataShare = WHOLE,
 ) -> list[CellForecast]:
-    """Every cell of the plan in order; sources without earlier results are measured, or have their usual speed.
+    """Every cell of a share of the plan; sources without earlier results are measured, or have their usual speed.
 
     `anew` counts every cell, whatever is finished or missing here.
     """
@@ -79,7 +81,7 @@ def forecast(
     lacks = cache(why_unavailable)  # hundreds of cells share a source
     checked: list[tuple[PlanEntry, State, str]] = [
         (entry, "to run", "") if anew else (entry, *_state(entry, data[entry.dataset], results, roots, lacks))
-        for entry in plan.entries()
+        for entry in cells_of(plan, share)
     ]
     if measure is not None:
         runs = [entry.cell for entry, state, _ in checked if state in ("to run", "data changed")]
@@ -92,6 +94,8 @@ def forecast(
             source = entry.cell.source
             counted, speed = count_images(entry.cell, seen), speeds.get(source) or usual(source)
             seconds = training_cost(entry.cell, counted, speed) + speed.solving
+            if entry.cell.inputs.timed and not find_method(entry.cell.method).trains:
+                seconds += counted.train * speed.forward
             key = entry.dataset, *stage_of(entry.cell), entry.seed if entry.cell.inputs.shots else None
             if key not in read:
                 seconds += sum(counted) * speed.forward

@@ -85,8 +85,7 @@ class Progress:
 
 def run_plan(plan: Plan, results: Results, settings: RunSettings) -> Progress:
     """Compute every cell that has no result yet; each result is saved at once."""
-    unique = list({entry.cell.name: entry for entry in plan.entries()}.values())  # two columns may be one cell
-    todo = unique[settings.share.index - 1 :: settings.share.of]
+    todo = cells_of(plan, settings.share)
     run = _Run(plan, results, settings, Progress(len(todo)))
     while todo:
         for mine in _grouped(todo, lambda entry: entry.cell.dataset):
@@ -96,6 +95,11 @@ def run_plan(plan: Plan, results: Results, settings: RunSettings) -> Progress:
         todo, run.busy, run.again = run.busy, [], True
     run.claims.clear()
     return run.progress
+
+
+def cells_of(plan: Plan, share: DataShare) -> list[PlanEntry]:
+    """The cells of a share of a plan, each once, whatever columns show it."""
+    return list({entry.cell.name: entry for entry in plan.entries()}.values())[share.index - 1 :: share.of]
 
 
 @dataclass(frozen=True)

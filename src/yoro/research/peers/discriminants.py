@@ -45,7 +45,7 @@ def fit(task: FitTask, rule: str = "loo", target: str | None = None, votes: bool
         decompose=lambda statistics: spectrum_of(task, statistics, target),
     )  # fmt: skip
     if rule == "validation":
-        known = known.validated_on(_named(trial))
+        known = replace(known, validation=_named(trial))
     return known.mapping(select_shrinkage(rule, known))
 
 

@@ -104,6 +104,7 @@ class EndpointClient:
             self._free.put_nowait(client)
         self._writer, self._batch, self._random = JournalWriter(journal), _RequestBatch(), random.Random()
         self._next = 0.0  # when the next request may start, by the loop's clock
+        self._failing = 0  # attempts of all requests that failed since the last that succeeded
         self._loop = asyncio.new_event_loop()
         thread = threading.Thread(target=_run, args=(self._loop,), name="yoro-endpoint", daemon=True)
         thread.start()
@@ -130,6 +131,7 @@ class EndpointClient:
 
     async def _ask_all(self, requests: list[ImageRequest]) -> dict[bytes, Responses]:
         batch = self._batch = _RequestBatch()
+        self._failing = 0
         size = self.config.images
         parts = [requests[start : start + size] for start in range(0, len(requests), size)]
         tasks = [asyncio.create_task(self._ask_some(part, batch)) for part in parts]
@@ -158,26 +160,33 @@ class EndpointClient:
     async def _retried(
         self, attempt: Callable[[httpx.AsyncClient], Awaitable[Received]], batch: _RequestBatch
     ) -> Received | None:
-        """The result of the first attempt that succeeds; None if the batch is stopped before."""
+        """The result of the first attempt that succeeds; None if the batch is stopped before.
+
+        What fails every request is given up after as many rounds of them as one request has attempts.
+        """
         attempts, failed = self.config.retries + 1, 0
-        while failed < attempts:
+        while True:
             client = await self._free.get()
             try:
-                return await attempt(client)
+                result = await attempt(client)
+                self._failing = 0
+                return result
             except _TakenError:
                 last = None
             except _RetryableError as error:
-                last = error
-                failed += 1
+                last, failed = error, failed + 1
+                self._failing += 1
             finally:
                 self._free.put_nowait(client)
             if last is None:
                 await _sleep(TAKEN_WAIT, batch.halt)
-            elif failed < attempts:
-                await self._back_off(backoff(failed - 1, self._random), last, batch)
+            elif failed >= attempts or self._failing >= attempts * self.config.concurrency:
+                times = max(failed, self._failing)
+                raise SourceError(f"{self.config.shown} {last}, {counted(times, 'time')} in a row.")
+            else:
+                await self._back_off(failed, last, batch)
             if batch.halt.is_set():
                 return None
-        raise SourceError(f"{self.config.shown} {last}, {counted(attempts, 'time')} in a row.")
 
     async def _may_start(self, batch: _RequestBatch) -> bool:
         """Wait for the rate limit and take a call from the budget; False if the batch is stopped meanwhile."""
@@ -191,14 +200,16 @@ class EndpointClient:
             self._next = max(self._next, loop.time()) + 1.0 / self.config.rate
         return True
 
-    async def _back_off(self, seconds: float, failed: _RetryableError, batch: _RequestBatch) -> None:
+    async def _back_off(self, attempts: int, failed: _RetryableError, batch: _RequestBatch) -> None:
         """Wait before the next attempt; a longer Retry-After of the server is obeyed up to `longest_wait`."""
         if failed.wait is not None and failed.wait > self.config.longest_wait:
             asked = f"asks us to wait {failed.wait:,.0f} s, more than the {self.config.longest_wait:g} of longest_wait"
             raise SourceError(f"{self.config.shown} {failed} and {asked}.")
-        if failed.wait is not None:  # it holds for all requests
-            self._next = max(self._next, asyncio.get_running_loop().time() + failed.wait)
-        await _sleep(seconds, batch.halt)
+        rounds = self._failing // self.config.concurrency
+        together = backoff(rounds - 1, self._random) if rounds else 0.0
+        held = max(failed.wait or 0.0, together)  # for all requests
+        self._next = max(self._next, asyncio.get_running_loop().time() + held)
+        await _sleep(backoff(attempts - 1, self._random), batch.halt)
 
     async def _call(self, requests: list[ImageRequest], batch: _RequestBatch, client: httpx.AsyncClient) -> None:
         """One call for images that no other process asks about, in the journal before it is sent and once answered."""

@@ -15,11 +15,11 @@ import numpy as np
 import onnx
 import torch
 
-from yoro.errors import SourceError
+from yoro.errors import SourceError, explaining
 from yoro.sources.cache import cache_directory, write_atomically
 from yoro.sources.graph_builder import GraphInput, with_preprocessing
 from yoro.sources.protocol import Identity, Responses
-from yoro.sources.runtime import GraphSource, first_line
+from yoro.sources.runtime import GraphSource
 from yoro.sources.sample_photos import real_photos
 
 if TYPE_CHECKING:
@@ -73,23 +73,21 @@ def export_graph(module: torch.nn.Module, identity: Identity) -> bytes:
     """The module from normalised (n, 3, side, side) to (n, width), with a dynamic batch."""
     example = torch.zeros(2, 3, identity.side, identity.side)
     batch = torch.export.Dim("n", min=1, max=65536)
-    try:
-        with (
-            quiet_logging(), warnings.catch_warnings(), redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO())
-        ):  # fmt: skip
-            warnings.simplefilter("ignore")
-            program = torch.onnx.export(
-                module,
-                (example,),
-                input_names=["inner"],
-                output_names=["outer"],
-                dynamic_shapes=({0: batch},),
-                opset_version=OPSET,
-                dynamo=True,
-                verbose=False,
-            )
-    except Exception as error:  # the exporter raises errors of many kinds
-        raise SourceError(f"{identity.name!r} cannot be exported to ONNX: {first_line(error)}") from error
+    with (
+        explaining(SourceError, f"{identity.name!r} cannot be exported to ONNX"), quiet_logging(),
+        warnings.catch_warnings(), redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()),
+    ):  # fmt: skip
+        warnings.simplefilter("ignore")
+        program = torch.onnx.export(
+            module,
+            (example,),
+            input_names=["inner"],
+            output_names=["outer"],
+            dynamic_shapes=({0: batch},),
+            opset_version=OPSET,
+            dynamo=True,
+            verbose=False,
+        )
     if program is None:
         raise SourceError(f"{identity.name!r} cannot be exported to ONNX: torch gave no graph.")
     data: bytes = program.model_proto.SerializeToString()
@@ -108,10 +106,8 @@ def _read_graph(path: Path, identity: Identity, width: int, pixels: type[np.gene
     form = GraphInput(
         "inner", "outer", identity.side, channels_first=True, takes_bytes=False, mean=identity.mean, std=identity.std
     )
-    try:
+    with explaining(SourceError, f"The cached export {str(path)!r} cannot be read", "Delete it and try again."):
         return with_preprocessing(onnx.load(path), form, pixels, width)
-    except Exception as error:  # protobuf and onnx raise errors of many kinds
-        raise SourceError(f"The cached export {str(path)!r} cannot be read; delete it and try again.") from error
 
 
 @contextmanager

@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Protocol
 
 import torch
 
-from yoro.errors import SourceError
+from yoro.errors import SourceError, explaining
 from yoro.sources.open import torch_network
 from yoro.sources.protocol import Colour, check_reading
-from yoro.sources.runtime import first_line
 from yoro.sources.torch.network import TorchSource, choose_device
 
 if TYPE_CHECKING:
@@ -43,15 +42,9 @@ class Twin(TorchSource):
 
     def _probe(self) -> int:
         """The width, from a grey canvas; a network built for another side fails here."""
-        try:
+        said = f"{self.name!r} does not take a canvas of {self.side}"
+        with explaining(SourceError, said, "Leave the canvas as the source has it."):
             return super()._probe()
-        except SourceError:
-            raise
-        except Exception as error:  # networks refuse a canvas in many ways
-            raise SourceError(
-                f"{self.name!r} does not take a canvas of {self.side}: {first_line(error)}. "
-                "Leave the canvas as the source has it."
-            ) from error
 
 
 def open_differentiable(name: str, *, read: str = "logits", device: str = "auto", side: int | None = None) -> Twin:

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 import torch
 
-from yoro.errors import SourceError, one_line
+from yoro.errors import SourceError, explaining
 from yoro.sources.names import SourceName, colour_option, side_option
 from yoro.sources.protocol import IdentifiedSource, Identity, Images, Reading, ResponseSource
-from yoro.sources.runtime import GraphSource, first_line
+from yoro.sources.runtime import GraphSource
 from yoro.sources.torch.export import as_graph
 
 if TYPE_CHECKING:
@@ -118,24 +118,16 @@ def load_network(
     an example for the error where these cannot be had.
     """
     if "weights" not in name.options:
-        try:
+        advice = f"Use a local file: {name.prefix}:{name.rest}?weights={file}"
+        with explaining(SourceError, f"{name.text!r}: its weights cannot be downloaded", advice):
             return fetch()
-        except SourceError:
-            raise
-        except Exception as error:  # whatever the network, the hub and the disk can raise
-            raise SourceError(
-                f"{name.text!r}: its weights cannot be downloaded ({type(error).__name__}: {first_line(error)}). "
-                f"Use a local file: {name.prefix}:{name.rest}?weights={file}"
-            ) from error
     state = read_state(name.options["weights"], name)
     module = create()
     classes = count_classes(module, state)
     if classes is not None and classes != count_classes(module, module.state_dict()):
         module = create(num_classes=classes)
-    try:
+    with explaining(SourceError, f"{name.text!r}: the weights do not fit the network"):
         module.load_state_dict(state, strict=True)
-    except RuntimeError as error:
-        raise SourceError(f"{name.text!r}: the weights do not fit the network: {one_line(error)[:300]}") from error
     return module
 
 
@@ -171,15 +163,13 @@ def read_state(path: str, name: SourceName) -> State:
     file = Path(path).expanduser()
     if not file.is_file():
         raise SourceError(f"{name.text!r}: there is no weight file {path!r}.")
-    try:
+    with explaining(SourceError, f"{name.text!r}: {path!r} is not a readable weight file"):
         if file.suffix == ".safetensors":
             from safetensors.torch import load_file
 
             state: object = load_file(file)
         else:
             state = torch.load(file, map_location="cpu", weights_only=True)
-    except Exception as error:  # a broken file raises errors of many kinds
-        raise SourceError(f"{name.text!r}: {path!r} is not a readable weight file: {first_line(error)}") from error
     if isinstance(state, dict) and isinstance(state.get("state_dict"), dict):
         state = state["state_dict"]
     if not isinstance(state, dict) or not all(isinstance(value, torch.Tensor) for value in state.values()):

@@ -23,7 +23,7 @@ import torch
 from open_clip.pretrained import get_pretrained_cfg
 from open_clip.transformer import QuickGELU
 
-from yoro.errors import InputError, SourceError, did_you_mean, one_line
+from yoro.errors import InputError, SourceError, did_you_mean, explaining
 from yoro.sources.names import SourceName, check_options, layers_option, side_option
 from yoro.sources.protocol import IdentifiedSource, Identity, Images, Reading, Responses, as_colour, check_responses
 from yoro.sources.runtime import GraphSource
@@ -179,16 +179,12 @@ def _create(name: SourceName) -> torch.nn.Module:
 
 
 def _made(name: SourceName, architecture: str, weights: str | None, *, quick: bool = False) -> torch.nn.Module:
-    try:
+    advice = "Point to a local file: open_clip:MODEL?weights=FILE, or to a folder: open_clip:local-dir:FOLDER"
+    with explaining(SourceError, f"{name.text!r}: its weights cannot be read", advice):
         model: torch.nn.Module = open_clip.create_model(
             architecture, pretrained=weights, precision="fp32", device="cpu", weights_only=True,
             require_pretrained=True, force_quick_gelu=quick,
         )  # fmt: skip
-    except Exception as error:  # whatever the network, the hub, the disk and a foreign file can raise
-        raise SourceError(
-            f"{name.text!r}: its weights cannot be read ({type(error).__name__}: {one_line(error)[:300]}). "
-            "Point to a local file: open_clip:MODEL?weights=FILE, or to a folder: open_clip:local-dir:FOLDER"
-        ) from error
     return model
 
 
@@ -236,11 +232,8 @@ def _check_folder(name: SourceName) -> None:
 
 def _tokenizer(name: SourceName) -> Callable[[list[str]], torch.Tensor]:
     architecture = name.rest if name.rest.startswith(SCHEMAS) else name.rest.partition("/")[0]
-    try:
-        with quiet_logging():
-            tokenizer: Callable[[list[str]], torch.Tensor] = open_clip.get_tokenizer(architecture)
-    except Exception as error:  # some models' vocabularies come from the hub
-        raise SourceError(f"{name.text!r}: its vocabulary cannot be read ({one_line(error)[:200]}).") from error
+    with explaining(SourceError, f"{name.text!r}: its vocabulary cannot be read"), quiet_logging():
+        tokenizer: Callable[[list[str]], torch.Tensor] = open_clip.get_tokenizer(architecture)  # perhaps of the hub
     return tokenizer
 
 

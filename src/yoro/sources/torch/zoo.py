@@ -16,7 +16,7 @@ import torch
 from timm.data import resolve_model_data_config
 from torchvision import models
 
-from yoro.errors import SourceError, did_you_mean
+from yoro.errors import SourceError, did_you_mean, explaining
 from yoro.sources.embedded import imagenet_names
 from yoro.sources.names import SourceName, check_options
 from yoro.sources.protocol import IMAGENET_COLOURS, Identity, Reading, as_colour
@@ -61,10 +61,8 @@ def _fetched(name: SourceName, fetch: Callable[[], torch.nn.Module]) -> torch.nn
 
 
 def _create_timm(name: SourceName, **arguments: int) -> torch.nn.Module:
-    try:
+    with explaining(SourceError, f"{name.text!r}: timm cannot create it"):
         return timm.create_model(name.rest, pretrained=False, **arguments)
-    except (RuntimeError, ValueError) as error:
-        raise SourceError(f"{name.text!r}: timm cannot create it: {error}") from error
 
 
 def torchvision_network(name: SourceName, read: Reading) -> Network:

@@ -6,10 +6,10 @@ const FEW = 5, HIDDEN = "yoro-studio-guide-hidden";
 
 // The next step of a person: what to do, what the button says, and what it does.
 function next(state, coming, tried, does) {
-  if (coming) return ["Your photos are coming in.", null, null];
+  if (coming) return ["Your photos are being added.", null, null];
   const [first, second] = state.classes;
   if (!first) return ["Name what you want to tell apart, one class for each thing. Start with the first.", "Name a class", does.name];
-  if (!second) return [`Name a second class, so that ${first.name} can be told from something.`, "Name a class", does.name];
+  if (!second) return [`Name a second class: what is not ${first.name}?`, "Name a class", does.name];
   const few = state.classes.toSorted((a, b) => a.count + a.unseen - b.count - b.unseen)[0], has = few.count + few.unseen;
   if (has < FEW) return [`Add photos of ${few.name}: it has ${has ? `only ${has}` : "none"}, and five are a good start.`, "Add photos", () => does.add(few.id)];
   if (!state.learned || state.read < state.photos) return ["Wait while it learns from your photos.", null, null];

@@ -104,8 +104,8 @@ function show(answer) {
 // Why a photo of the gallery has two figures.
 function leftOut({ left_out: { label, probability }, bars }) {
   const same = label === bars[0].name && Math.abs(probability - bars[0].probability) < 0.01, says = `${label}, ${percent(probability)}`;
-  return same ? `It learned from this photo. Without it, it would say the same: ${says}.`
-    : `It learned from this photo, so it is surer here than of a new photo. Without this photo it would say ${says}.`;
+  return same ? `This is a training photo. A classifier without it says the same: ${says}.`
+    : `This is a training photo, so the answer is more confident than for a new one. A classifier without it says ${says}.`;
 }
 
 function mattered(answer) {
@@ -117,10 +117,10 @@ function mattered(answer) {
     try {
       const found = URL.createObjectURL(await seen());
       if (mine !== asked) return;
-      const light = make("img", { src: found, alt: `The parts that speak for ${answer.label} are bright`, onload: () => URL.revokeObjectURL(found) });
+      const light = make("img", { src: found, alt: `The parts that support ${answer.label} are bright`, onload: () => URL.revokeObjectURL(found) });
       light.style.aspectRatio = `${at("try-image").naturalWidth} / ${at("try-image").naturalHeight}`; // the network sees a square
       place.replaceChildren(make("h3", {}, "What mattered"), light,
-        make("p", { class: "hint" }, `Bright parts speak for ${answer.label}: without them the answer would be less sure.`));
+        make("p", { class: "hint" }, `Bright parts support ${answer.label}: without them, it would be less probable.`));
     } catch (error) {
       place.replaceChildren(make("p", { class: "hint" }, reason(error)));
     }

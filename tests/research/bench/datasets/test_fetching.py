@@ -44,7 +44,7 @@ def server():
             asked.append((name, range_))
             start = int(range_[6:-1]) if range_ else 0
             data = files[name][start:]
-            self.send_response(206 if range_ else 200)
+            self.send_response(416 if start and not data else 206 if range_ else 200)
             self.send_header("Content-Length", str(len(data)))
             self.end_headers()
             if name in cut:
@@ -98,6 +98,21 @@ def test_a_file_is_checked_resumed_and_never_fetched_twice(server, tmp_path, mon
     assert not (tmp_path / "attributes" / "wrong.json").exists()
 
 
+def test_a_download_that_was_killed_just_before_its_check_is_not_stuck(server, tmp_path, monkeypatch):
+    address, files, _, _ = server
+    files["bank.json"] = b"{}"
+    known = Download(f"{address}bank.json", "attributes", "MIT", md5(b"{}"))
+    without = Download(f"{address}bank.json", "attributes", "MIT", name="free.json")
+    monkeypatch.setattr(fetching, "downloads", lambda: {"templates": [known, without]})
+    (tmp_path / ".downloads").mkdir()
+    for name in ("bank.json", "free.json"):
+        (tmp_path / ".downloads" / name).write_bytes(b"{}")
+    first, second = fetch("templates", tmp_path)
+    assert "its digest is right" in first
+    assert "was not fetched" in second, "what cannot be checked comes again"
+    assert "fetched into" in list(fetch("templates", tmp_path))[1]
+
+
 def test_lists_are_read_from_python_without_running_it(server, tmp_path, monkeypatch):
     address, files, _, _ = server
     files["templates.py"] = b'import os\nos.abort()\nTEMPLATES = ["a photo of a {}.", "art of a {}."]\n'
@@ -115,6 +130,7 @@ def test_offline_it_says_what_is_missing_and_where_it_looked(tmp_path, monkeypat
     assert "oxford_flowers" in told[0]
     assert "not complete" in told[-1]
     assert "KaiyangZhou/CoOp" in told[-1]
+    assert not list(tmp_path.iterdir()), "no empty folders are left"
 
 
 def test_nothing_is_written_outside_the_folder(server, tmp_path, monkeypatch):

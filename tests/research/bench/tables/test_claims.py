@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -32,14 +33,41 @@ def test_the_ranges_of_the_abstract_follow_from_the_papers_tables(tmp_path: Path
 def test_the_gains_over_dvp_follow_from_the_papers_tables(tmp_path: Path) -> None:
     found = claims_of("clip-summary", tmp_path)
     gains = [cell.paper[0] for (_, title), cell in found.items() if title == "YORO over DVP"]
-    assert gains == pytest.approx([8.4, 8.0, 5.2, 1.5], abs=0.11)
+    assert gains == pytest.approx([8.4, 8.0, 5.2, 1.5, 5.8], abs=0.11), "the last is 71.4 to 77.2 of the abstract"
+    assert found["Few-shot, all 4 settings", "YORO over DVP"].paper == pytest.approx((5.8,))
+
+
+@pytest.mark.parametrize(
+    ("plan", "claim", "gains"),
+    [
+        ("svhn", "YORO-FP over YORO", [4.7, 12.1, 24.1]),
+        ("update-full", "YORO-FP over YORO", [0.6, 2.4, 1.1, 1.3]),
+        ("update-clip", "YORO-FP over YORO", [-0.5, -0.1, -0.2, 0.2, -0.2]),
+        ("legacy-padding", "YORO over the best gradient-free mapping", [8.0, 13.6]),
+        ("external", "YORO over Tip-Adapter", [2.8]),
+    ],
+)
+def test_the_other_gains_of_the_text_follow_from_the_papers_tables(plan, claim, gains, tmp_path: Path) -> None:
+    found = claims_of(plan, tmp_path, "protocol")
+    assert [cell.paper[0] for (_, title), cell in found.items() if title == claim] == pytest.approx(gains, abs=0.11)
 
 
 def test_all_seven_refinement_shares_are_rows(tmp_path: Path) -> None:
     found = claims_of("refinement-shares", tmp_path, "protocol")
     shares = [cell.paper for (_, title), cell in found.items() if title == "Runs that keep epoch 0"]
-    assert len(shares) == 7
-    assert sorted(share[0] for share in shares if share) == [54.8, 72.7, 78.6], "the text prints three of them"
+    assert len(shares) == 8, "the seven, and the four CLIP networks together"
+    assert sorted(share[0] for share in shares if share) == [54.8, 58.3, 72.7, 78.6], "the text prints four of them"
+    assert found["All seven settings", "Settings where most runs keep epoch 0"].paper == (5,)
+
+
+def test_settings_where_most_runs_keep_epoch_zero_are_counted(tmp_path: Path) -> None:
+    plan = replace(read_plan(CONFIGS / "refinement-shares.toml"), show=("claims",))
+    later = {"clip-vit-b16": 3, "rnxt101-padding": 20}  # the chosen epoch of every run
+    found, _ = filled(plan, tmp_path, lambda entry: result(entry, 70, depth=later.get(entry.setting, 0)))
+    (table,) = bench_tables(plan, found)
+    last = table.rows[-1]
+    assert last.head.title == "Settings where most runs keep epoch 0"
+    assert (last.cells[0].values, last.cells[0].paper) == ((5.0,), (5,))
 
 
 def test_claims_are_computed_from_the_cells(tmp_path: Path) -> None:

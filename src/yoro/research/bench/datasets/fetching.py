@@ -25,7 +25,7 @@ from yoro.option import check_choice
 from yoro.research.bench.datasets.bench_datasets import DATASETS
 from yoro.research.bench.datasets.finding import dataset_folders
 from yoro.research.bench.datasets.split_drawing import LISTS, draw_split
-from yoro.sources.hub_requests import ask, read_some
+from yoro.sources.hub_requests import HubRefusalError, ask, read_some
 
 PARTS = ".downloads"  # folder of a data root: files that are on their way, and names of archives that were unpacked
 CHUNK = 1 << 20
@@ -84,6 +84,7 @@ def _draw_again(name: str, item: Download, root: Path, lost: str) -> str:
     folder, part = root / item.to, root / PARTS / item.file
     try:
         content = draw_split(name, [folder, *dataset_folders([root], DATASETS[name].folders)])
+        part.parent.mkdir(parents=True, exist_ok=True)
         write_file(part, content)
         checked = "its digest is that of the published one" if _checked(item, part) else "no digest is published for it"
         folder.mkdir(parents=True, exist_ok=True)
@@ -99,11 +100,10 @@ def _take(item: Download, root: Path) -> str:
     place, done = folder / item.file, parts / f"{item.file}.done"
     if place.is_file() or done.is_file():
         return f"'{item.file}' is there."
-    for needed in (folder, parts):
-        needed.mkdir(parents=True, exist_ok=True)
     part = parts / item.file
     _download(item, part)
     checked = "its digest is right" if _checked(item, part) else "no digest is published for it"
+    folder.mkdir(parents=True, exist_ok=True)
     if item.kind == "archive":
         _unpack(part, folder)
         done.touch()
@@ -117,17 +117,25 @@ def _take(item: Download, root: Path) -> str:
 
 
 def _download(item: Download, part: Path) -> None:
-    """Append what is missing of a file; a host that cannot resume sends all of it again."""
-    with part.open("ab") as file:
-        have = file.tell()
-        with ask("GET", item.url, item.file, headers={"Range": f"bytes={have}-"} if have else {}) as answer:
-            if have and answer.status != 206:
-                have = file.truncate(0)
-            size = have + int(answer.headers.get("Content-Length") or 0)
-            if size - have > shutil.disk_usage(part.parent).free:
-                raise SourceError(f"it has {size:,} bytes, more than the disk has room for")
-            while chunk := read_some(answer, CHUNK):
-                file.write(chunk)
+    """Append the missing part of a file; a host that cannot resume sends the whole file again."""
+    have = part.stat().st_size if part.is_file() else 0
+    try:
+        answer = ask("GET", item.url, item.file, headers={"Range": f"bytes={have}-"} if have else {})
+    except HubRefusalError as error:
+        if error.status == 416 and have and item.digest:  # all of it came before: the digest tells
+            return
+        if error.status == 416:
+            part.unlink()
+        raise
+    part.parent.mkdir(parents=True, exist_ok=True)
+    with answer, part.open("ab") as file:
+        if have and answer.status != 206:
+            have = file.truncate(0)
+        size = have + int(answer.headers.get("Content-Length") or 0)
+        if size - have > shutil.disk_usage(part.parent).free:
+            raise SourceError(f"it has {size:,} bytes, more than the disk has room for")
+        while chunk := read_some(answer, CHUNK):
+            file.write(chunk)
         if file.tell() < size:
             raise SourceError(f"the connection broke at {file.tell():,} of {size:,} bytes; the same command resumes")
 

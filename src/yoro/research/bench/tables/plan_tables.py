@@ -80,7 +80,8 @@ class Summed:
         ends: tuple[float, ...] = ()
         counts: tuple[float, ...] = ()
         if ours is not None and theirs is not None:
-            ends = summary.bootstrap_interval([100 * float(ours[place] - theirs[place]) for place in ours])
+            gains = [100 * float(ours[place] - theirs[place]) for place in ours]
+            ends = summary.bootstrap_interval(gains) if len(gains) > 1 else ()
             counts = summary.wins_ties_losses(ours, theirs)
         return [self.cell("interval", "ci_low ci_high", *ends), self.cell("counts", "wins ties losses", *counts)]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from yoro.errors import InputError
+from yoro.errors import InputError, counted
 from yoro.research.bench.datasets.bench_datasets import find_bench_dataset
 from yoro.research.bench.plan import Plan, Setting
 from yoro.research.bench.results import CellResult, PlanEntry
@@ -126,10 +126,8 @@ class RunGrid:
             known = [name for name in methods if comparable(settings, name)]
             lacking = [self.title(name) for name in known if self.whole(settings, name) is None]
             if lacking:
-                needed = sum(len(setting.datasets) for setting in settings)
-                said.append(
-                    f"{title}: no summary of {', '.join(lacking)}, which needs all {needed} datasets and seeds."
-                )
+                needed = counted(sum(len(setting.datasets) for setting in settings), "dataset")
+                said.append(f"{title}: no summary of {', '.join(lacking)}, which needs every seed of {needed}.")
         return said
 
     def not_overall(self) -> list[str]:
@@ -160,13 +158,16 @@ def comparable(settings: Sequence[Setting], method: str) -> bool:
 
 
 def groups(plan: Plan) -> list[tuple[str, tuple[Setting, ...]]]:
-    """Settings to sum up, and their title: each alone, then those of full data and those of few shots together."""
+    """Settings to sum up, and their title: each alone, then those of full data and those of few shots together.
+
+    Settings of different seeds are not summed up.
+    """
     made: list[tuple[str, tuple[Setting, ...]]] = []
     limited = any(setting.inputs.limit for setting in plan.settings)
     for few, kind in ((False, "Limited data" if limited else "Full data"), (True, "Few-shot")):
         alike = tuple(setting for setting in plan.settings if (setting.inputs.shots is not None) == few)
         made += [(setting_title(plan, setting), (setting,)) for setting in alike]
-        if len(alike) > 1:
+        if len(alike) > 1 and len({frozenset(setting.seeds) for setting in alike}) == 1:
             together = "both" if len(alike) == 2 else f"all {len(alike)}"
             made.append((f"{kind}, {together} settings", alike))
     return made
