@@ -29,7 +29,6 @@ from yoro.refining.few_pass import refine
 from yoro.refining.heads import MappingHead
 from yoro.refining.images import Codes, LabelledImages, Pixels
 from yoro.refining.loop import PromptTraining
-from yoro.refining.mapping_updates import Momentum
 from yoro.refining.recipe import Recipe
 from yoro.refining.settings import RefineSettings
 from yoro.research.baselines.label_mappings import baseline_training, published_recipe
@@ -60,7 +59,7 @@ def bdm_training(twin: Twin, train: LabelledImages) -> PromptTraining:
     blank = AffineMapping(np.zeros((twin.width, len(classes))), np.zeros(len(classes)), classes)
     head = MappingHead(
         blank,
-        Momentum(),
+        0.9,
         collect=lambda: ResponseStatistics(classes),
         solve=lambda seen: solve_once(seen, 0.1),
     )

@@ -22,7 +22,7 @@ from yoro.data.geometry import Geometry
 from yoro.errors import InputError
 from yoro.model.question import Question
 from yoro.reports.gallery import Gallery
-from yoro.studio.answer_data import STRANGE, answer_of
+from yoro.studio.page_data import STRANGE, answer_of
 from yoro.studio.solving import Judgement, Learned
 
 SURE = 0.97  # a threshold that some of the answers reach

@@ -5,12 +5,12 @@ from __future__ import annotations
 import inspect
 import math
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, fields, is_dataclass
-from numbers import Integral
+from numbers import Integral, Real
 from typing import TypeVar, get_type_hints
 
-from yoro.errors import InputError
+from yoro.errors import InputError, did_you_mean
 
 LAST_PORT = 65_535
 
@@ -70,11 +70,24 @@ class Declared:
             raise InputError(f"The option {self.name} is {value!r}; expected {expected}.")
 
 
-def check_range(option: str, value: float | None, least: float, most: float | None = None) -> None:
-    """Raise if an option's number is out of range, or is none; None is always fine."""
-    if value is not None and not least <= value <= (math.inf if most is None else most):
-        expected = f"{least:,} or more" if most is None else f"{least:,} to {most:,}"
-        raise InputError(f"The option {option} is {value:,}; expected {expected}.")
+def check_range(
+    option: str, value: float | None, least: float, most: float | None = None, *, whole: bool = False
+) -> None:
+    """Raise if an option is no number, or no whole one, or is out of range; None is always fine."""
+    given: object = value
+    is_number = isinstance(given, Integral if whole else Real) and not (whole and isinstance(given, bool))
+    if value is None or (is_number and least <= value <= (math.inf if most is None else most)):
+        return
+    shown, expected = f"{value:,}" if is_number else repr(value), "a whole number, " if whole else ""
+    expected += f"{least:,} or more" if most is None else f"{least:,} to {most:,}"
+    raise InputError(f"The option {option} is {shown}; expected {expected}.")
+
+
+def check_choice(what: str, value: str, choices: Iterable[str]) -> None:
+    """Raise if a value is not among the choices."""
+    known = list(choices)
+    if value not in known:
+        raise InputError(f"Unknown {what} {value!r}. {did_you_mean(str(value), known)}")
 
 
 def declared(settings: type, made: object | None = None, group: str = "", *, groups: bool = True) -> list[Declared]:

@@ -46,7 +46,7 @@ def test_options_find_their_group():
         ({"refine": 10**18}, "expected 0 to 100,000"),
         ({"views": "2"}, "expected a whole number"),
         ({"resume": 1}, "expected True or False"),
-        ({"preset": "best possible"}, "choose one of default, fast, best"),
+        ({"preset": "best possible"}, "Choose one of default, fast, best"),
     ],
 )
 def test_wrong_options_are_refused_before_any_data_are_looked_at(options, message):

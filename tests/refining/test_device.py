@@ -116,7 +116,6 @@ def trained(count, learned=False, source=None, **changes):
     from yoro.refining.heads import DeviceStatistics, LinearHead, MappingHead
     from yoro.refining.images import LabelledImages
     from yoro.refining.loop import PromptTraining
-    from yoro.refining.mapping_updates import Momentum
     from yoro.refining.recipe import Recipe
 
     source, prompt = source or SmallSource(), small_prompt()
@@ -127,7 +126,7 @@ def trained(count, learned=False, source=None, **changes):
     if not learned:
         head = MappingHead(
             solve_mapping(statistics, 0.1),
-            Momentum(),
+            0.9,
             collect=partial(DeviceStatistics if recipe.on_device else ResponseStatistics, CLASSES),
             solve=lambda seen: solve_mapping(seen.gathered() if recipe.on_device else seen, 0.1),
         )
@@ -183,7 +182,6 @@ def test_an_epoch_runs_where_no_host_can_read_and_fetches_a_loss_and_the_statist
     from yoro.refining.heads import DeviceStatistics, LinearHead, MappingHead
     from yoro.refining.images import LabelledImages
     from yoro.refining.loop import PromptTraining
-    from yoro.refining.mapping_updates import Momentum
     from yoro.refining.recipe import Recipe
     from yoro.research.baselines.autovp import FullMapping, ResizedPadding
 
@@ -201,7 +199,7 @@ def test_an_epoch_runs_where_no_host_can_read_and_fetches_a_loss_and_the_statist
     head = LinearHead(source.width, CLASSES, device="meta")
     if kind == "mapping":
         head = MappingHead(
-            solve_mapping(statistics, 0.1), Momentum(), collect=partial(DeviceStatistics, CLASSES),
+            solve_mapping(statistics, 0.1), 0.9, collect=partial(DeviceStatistics, CLASSES),
             solve=lambda seen: solve_mapping(seen.gathered(), 0.1), device="meta",
         )  # fmt: skip
     if kind == "autovp":

@@ -78,9 +78,7 @@ def first_epoch(monkeypatch):
 
 
 def test_no_epochs_leave_everything_bit_for_bit(start, train, held):
-    from yoro.refining.mapping_updates import Momentum
-
-    run = training(bdm_head(start, Momentum()), recipe(epochs=0))
+    run = training(bdm_head(start, 0.9), recipe(epochs=0))
     outcome = run.run(images(train), images(held))
     assert (outcome.chosen, len(outcome.records)) == (0, 1)
     np.testing.assert_array_equal(run.head.mapping.weights, start.weights)
@@ -89,7 +87,7 @@ def test_no_epochs_leave_everything_bit_for_bit(start, train, held):
 
 
 def test_a_rate_of_zero_and_a_frozen_mapping_leave_everything_bit_for_bit(start, train, held, last_epoch):
-    from yoro.refining.mapping_updates import FROZEN
+    from yoro.refining.recipe import FROZEN
 
     run = training(bdm_head(start, FROZEN), recipe(learning_rate=0.0))
     outcome = run.run(images(train), images(held))
@@ -101,14 +99,13 @@ def test_a_rate_of_zero_and_a_frozen_mapping_leave_everything_bit_for_bit(start,
 
 
 def test_momentum_at_its_ends_takes_one_of_both_mappings_bit_for_bit():
-    from yoro.refining.mapping_updates import FROZEN, REFRESH, make_policy
+    from yoro.refining.recipe import FROZEN, REFRESH, blended, weight_of_old
 
     old = AffineMapping(np.full((2, 2), 0.1), np.array([0.0, -np.inf]), ("a", "b"))
     new = AffineMapping(np.full((2, 2), 0.3), np.array([-np.inf, 1.0]), ("a", "b"))
-    assert FROZEN.next(old, new) is old
-    assert REFRESH.next(old, new) is new
-    assert not FROZEN.solves
-    assert (make_policy("momentum", 1.0), make_policy("momentum", 0.0)) == (FROZEN, REFRESH)
+    assert blended(old, new, FROZEN) is old
+    assert blended(old, new, REFRESH) is new
+    assert (weight_of_old("momentum", 1.0), weight_of_old("momentum", 0.0)) == (FROZEN, REFRESH)
 
 
 class Recording:
@@ -131,11 +128,9 @@ class Recording:
 def test_the_mapping_after_an_epoch_is_bdm_of_the_responses_of_that_epoch_blended(
     start, train, held, beta, monkeypatch, last_epoch
 ):
-    from yoro.refining.mapping_updates import Momentum
-
     monkeypatch.setattr("yoro.refining.loop.LANES", 1)  # so that the recording is in order
     source = Recording()
-    run = training(bdm_head(start, Momentum(beta)), recipe(epochs=1), source)
+    run = training(bdm_head(start, beta), recipe(epochs=1), source)
     run.run(images(train), images(held))
     order = np.random.default_rng([0, 1]).permutation(len(train))
     statistics = ResponseStatistics()
@@ -148,18 +143,18 @@ def test_the_mapping_after_an_epoch_is_bdm_of_the_responses_of_that_epoch_blende
 
 
 def test_a_class_without_data_stays_so_under_a_blend():
-    from yoro.refining.mapping_updates import Momentum
+    from yoro.refining.recipe import blended, weight_of_old
 
     mapping = AffineMapping(np.ones((2, 2)), np.array([0.0, -np.inf]), ("a", "b"))
-    assert Momentum(0.9).next(mapping, mapping).bias.tolist() == [0.0, -np.inf]
-    with pytest.raises(InputError, match="expected a number from 0 to 1"):
-        Momentum(1.5)
+    assert blended(mapping, mapping, 0.9).bias.tolist() == [0.0, -np.inf]
+    with pytest.raises(InputError, match="expected 0 to 1"):
+        weight_of_old("momentum", 1.5)
 
 
 @pytest.mark.parametrize("optimiser", ["adam", "sgd"])
 @pytest.mark.parametrize("name", ["watermark", "padding"])
 def test_training_lowers_the_loss(train, held, name, optimiser):
-    from yoro.refining.mapping_updates import FROZEN
+    from yoro.refining.recipe import FROZEN
 
     prompt, source, statistics = small_prompt(name), SmallSource(), ResponseStatistics()
     statistics.update(*responses_of(source, prompt, train))
@@ -180,7 +175,7 @@ def test_the_first_strictly_best_epoch_is_kept():
 
 
 def test_a_better_last_epoch_cannot_hide_that_an_earlier_one_was_chosen(start, train, held, monkeypatch):
-    from yoro.refining.mapping_updates import REFRESH
+    from yoro.refining.recipe import REFRESH
 
     kept = []
 
@@ -215,17 +210,16 @@ def killing(source, calls):
 @pytest.mark.parametrize("optimiser", ["adam", "sgd"])
 def test_killed_within_an_epoch_it_resumes_to_the_same_end(start, train, held, tmp_path, optimiser):
     from yoro.refining.checkpoint import TrainingCheckpoint
-    from yoro.refining.mapping_updates import Momentum
 
     settings = recipe(epochs=4, optimiser=optimiser, learning_rate=0.02, schedule="cosine", warm_up=0.5)
-    whole = training(bdm_head(start, Momentum()), settings)
+    whole = training(bdm_head(start, 0.9), settings)
     straight = whole.run(images(train), images(held))
     place = TrainingCheckpoint(tmp_path / "part", "this training")
-    killed = training(bdm_head(start, Momentum()), settings, killing(SmallSource(), 37))
+    killed = training(bdm_head(start, 0.9), settings, killing(SmallSource(), 37))
     with pytest.raises(Killed):
         killed.run(images(train), images(held), checkpoint=place)
     assert not list(tmp_path.glob("*.tmp"))
-    again = training(bdm_head(start, Momentum()), settings)
+    again = training(bdm_head(start, 0.9), settings)
     told = []
     resumed = again.run(
         images(train), images(held), checkpoint=place, resume=True, tell=lambda r, c: told.append(r[-1])
@@ -247,7 +241,7 @@ def test_killed_within_an_epoch_it_resumes_to_the_same_end(start, train, held, t
 
 
 def test_ctrl_c_keeps_the_best_so_far(start, train, held, first_epoch):
-    from yoro.refining.mapping_updates import FROZEN
+    from yoro.refining.recipe import FROZEN
 
     def stop(records, chosen):
         if records[-1].epoch == 2:
@@ -280,7 +274,7 @@ def test_settings_that_no_training_can_have_are_refused(change):
 
 
 def test_no_validation_images_are_an_error(start, train):
-    from yoro.refining.mapping_updates import FROZEN
+    from yoro.refining.recipe import FROZEN
 
     with pytest.raises(InputError, match="no validation images"):
         training(bdm_head(start, FROZEN), recipe()).run(images(train), images([]))

@@ -57,5 +57,5 @@ def test_what_was_fitted_is_not_chosen_and_the_doubtful_are(digits):
     assert np.mean([one.margin for one in chosen.candidates]) < np.mean(probabilities[:, -1] - probabilities[:, -2])
     for one, row in zip(chosen.candidates, rows, strict=True):
         assert one.label == classifier.predict(responses[row : row + 1])[0] != one.other
-    with pytest.raises(InputError, match="choose 0 images"):
+    with pytest.raises(InputError, match="choose is 0"):
         classifier.choose_next(responses[:400], 0)

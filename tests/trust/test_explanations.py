@@ -221,7 +221,7 @@ def test_unnamed_responses_have_numbers(digits):
     (best, value), *_ = strongest(one.parts, 1)[0]
     assert best == f"channel {int(one.parts[0].contributions.argmax())} of logits"
     assert value == one.parts[0].contributions.max()
-    with pytest.raises(InputError, match=r"no class '.*Did you mean '1'"):
+    with pytest.raises(InputError, match=r"Unknown class '.*Did you mean '1'"):
         classifier.explain_classes("11")
 
 

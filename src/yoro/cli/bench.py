@@ -16,7 +16,7 @@ from yoro.model.settings import PipelineSettings
 from yoro.option import Option, option
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
 
     from yoro.data.examples import Example
     from yoro.research.bench.cells import BenchCell
@@ -161,9 +161,8 @@ def table(
     from yoro.files.atomic import write_file
     from yoro.files.rows import write_rows
     from yoro.research.bench.results import Results, entries
-    from yoro.research.bench.tables.long_form import long_rows
     from yoro.research.bench.tables.plan_tables import bench_tables
-    from yoro.research.bench.tables.results_page import bench_html
+    from yoro.research.bench.tables.results_page import bench_html, long_rows
     from yoro.research.bench.tables.table_writers import latex, markdown
 
     output.check(out, output.html)
@@ -245,7 +244,11 @@ def datasets(
         if not names:
             raise InputError("Name the datasets to download, such as: yoro bench datasets --get cifar10 templates")
         root = Path(roots.data[0]) if roots.data else data_roots([])[0]
-        told = [line for name in names for line in _each_said(fetch(name, root), output)]
+        told = []
+        for line in (line for name in names for line in fetch(name, root)):
+            told.append(line)
+            if not output.as_json:
+                print_text(line)
         if output.as_json:
             print_json(told)
         if any("was not fetched" in line or "not complete" in line for line in told):
@@ -254,16 +257,6 @@ def datasets(
     chosen = [find_bench_dataset(name) for name in names] if names else None
     items = all_status(data_roots(list(roots.data)), chosen)
     output.show(status_values(items), "\n\n".join([status_table(items), *status_advice(items)]))
-
-
-def _each_said(sentences: Iterable[str], output: JsonOption) -> list[str]:
-    """Sentences, each printed as it comes unless they are printed as JSON in the end."""
-    told = []
-    for sentence in sentences:
-        told.append(sentence)
-        if not output.as_json:
-            print_text(sentence)
-    return told
 
 
 def _counts(entries: Sequence[PlanEntry]) -> list[str]:

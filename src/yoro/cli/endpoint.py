@@ -14,7 +14,7 @@ from yoro.cli.options import LABEL_FROM, LoadingOptions, QuietOption, WriteOptio
 from yoro.cli.output import print_text, say
 from yoro.errors import InputError, counted
 from yoro.model.settings import PipelineSettings
-from yoro.option import option
+from yoro.option import check_range, option
 
 app = verb_group("endpoint")
 
@@ -88,8 +88,8 @@ def batch(
     from yoro.sources.endpoint.journal import Journal
 
     output.check(out)
-    if wanted.most_lines < 1 or wanted.most_megabytes < 1:
-        raise InputError("--most-lines and --most-megabytes must be at least 1.")
+    check_range("most_lines", wanted.most_lines, 1)
+    check_range("most_megabytes", wanted.most_megabytes, 1)
     found = find(given(data, wanted.label_from), labelled=False)
     pipeline, endpoint = unasked(PipelineSettings(source=source, views=2 if wanted.mirrored else 1))
     from yoro.sources.endpoint.batch_files import request_lines, write_lines  # needs what the endpoint was opened with

@@ -71,7 +71,7 @@ def _explain_classes(classifier: OpenModel, wanted: ExplainOptions, output: Repo
 
     reasons = explain_classes(classifier, wanted.labels)
     if output.html is not None:
-        from yoro.reports.explanations_page import classes_html
+        from yoro.reports.gallery import classes_html
 
         output.write_page(output.html, classes_html(reasons, classifier.model.origin.name, wanted.top))
     if output.as_json:
@@ -85,7 +85,7 @@ def _explain_classes(classifier: OpenModel, wanted: ExplainOptions, output: Repo
 def _explain_images(
     classifier: OpenModel, data: object, wanted: ExplainOptions, reading: ReadingOptions, output: ReportOptions
 ) -> None:
-    from yoro.reports.explanations_page import ImagesPage
+    from yoro.reports.gallery import ImagesPage
     from yoro.trust.explanations import ExplanationRequest, ExplanationStream
     from yoro.trust.occlusion import passes
 

@@ -77,19 +77,15 @@ def serve(
     if moved.budget is not None:
         raise UsageError("--budget does not apply to a service; limit the requests of its clients instead.")
     if model is None:
-        _check_responding(settings, moved)
+        if settings.feedback or moved.source is not None:
+            option = "--feedback" if settings.feedback else "--source"
+            raise UsageError(f"{option} needs a model; --responses serves a backbone.")
         name, read = responding.responses or "", responding.read or PipelineSettings.read
         run(name, lambda: FixedSource(ServedSource(name, read, moved.device)), settings, token, tell)
         return
     if responding.read is not None:
         raise UsageError("--read needs --responses; a model is read as it was fitted.")
     run(str(model), lambda: Current(model, moved.source, moved.device), settings, token, tell)
-
-
-def _check_responding(settings: ServeSettings, moved: MovedOptions) -> None:
-    if settings.feedback or moved.source is not None:
-        option = "--feedback" if settings.feedback else "--source"
-        raise UsageError(f"{option} needs a model; --responses serves a backbone.")
 
 
 def find_token(given: TokenOptions) -> str | None:

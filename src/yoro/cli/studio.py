@@ -50,7 +50,7 @@ def studio(
         _change_shortcut(options, data, output)
         return
     try:
-        from yoro.studio.studio_server import StudioSettings, open_studio
+        from yoro.studio.app import StudioSettings, open_studio
     except ModuleNotFoundError as error:
         raise InputError(f"The studio needs {error.name}: {install('serve')}.") from None
 

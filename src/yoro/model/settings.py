@@ -9,7 +9,7 @@ from yoro import limits
 from yoro.discriminant.rules import check_prior, check_rule
 from yoro.environment import has_dot_products
 from yoro.errors import InputError, did_you_mean
-from yoro.option import check_range, declared, option
+from yoro.option import check_choice, check_range, declared, option
 from yoro.text.settings import SentenceSettings
 
 Tell = Callable[[str], None]  # called with each sentence for the user as soon as it is known
@@ -80,12 +80,6 @@ class PipelineSettings:
         None, "Maximum number of API calls, failures included.", "None is no limit.", metavar="N", expert=True
     )
     published: bool = False  # pixels as torchvision's transforms see them (see Geometry); the paper's protocol sets it
-
-
-def check_choice(what: str, value: str, choices: tuple[str, ...]) -> None:
-    """Raise if a value is not among the choices."""
-    if value not in choices:
-        raise InputError(f"Unknown {what} {value!r}; choose one of {', '.join(choices)}.")
 
 
 @dataclass(frozen=True)

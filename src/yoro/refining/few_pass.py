@@ -9,11 +9,10 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from yoro.data.examples import Example
-from yoro.data.response_streams import collect
+from yoro.data.response_streams import Collected, collect
 from yoro.data.responses import ResponseBatch
 from yoro.data.roles import to_refine
 from yoro.discriminant.calibration import fit_temperature
@@ -36,31 +35,25 @@ from yoro.refining.checkpoint import TrainingCheckpoint
 from yoro.refining.heads import DeviceStatistics, MappingHead
 from yoro.refining.images import LabelledImages
 from yoro.refining.loop import PromptTraining, on_device
-from yoro.refining.mapping_updates import make_policy
 from yoro.refining.outcome import Refinement, epoch_sentence, judged
-from yoro.refining.recipe import Recipe
+from yoro.refining.recipe import Recipe, weight_of_old
 from yoro.refining.settings import RefineRun, RefineSettings, prospects
 from yoro.refining.trainable_pipeline import open_twin, reopen_plain
 from yoro.sources.torch.gradients import Twin
 
 
 @dataclass(frozen=True)
-class ValidationImages:
-    """Validation images that can be read, their responses through the untrained prompt, and their labels."""
-
-    examples: list[Example]
-    responses: NDArray[np.float32]
-    labels: NDArray[np.str_]
-
-
-@dataclass(frozen=True)
 class RefinementInputs:
-    """Everything a refinement starts from; `first` is the one-pass predictor of the training images alone."""
+    """Everything a refinement starts from; `first` is the one-pass predictor of the training images alone.
+
+    The images are those that can be read; `seen` are the held ones through the untrained prompt.
+    """
 
     twin: Twin
     pipeline: Pipeline  # its source is the twin
     train: list[Example]
-    held: ValidationImages
+    held: list[Example]
+    seen: Collected
     first: Model
     skipped: list[tuple[str, str]]
 
@@ -104,7 +97,7 @@ def refine(
     stamp = None if means.checkpoint is None else TrainingCheckpoint(means.checkpoint, _stamp(ready, recipe, start))
     outcome = training.run(
         ready.images(ready.train),
-        ready.images(ready.held.examples),
+        ready.images(ready.held),
         checkpoint=stamp,
         resume=means.resume,
         tell=lambda records, best: means.tell(epoch_sentence(records, best, recipe.epochs)),
@@ -168,15 +161,14 @@ def _prepare(
     """Read all images once in torch, and fit the predictor of epoch 0."""
     train, held = examples
     stream = pipeline.stream(held, run.loading)
-    kept = collect(stream, "validation", width=twin.width, progress=run.progress)
+    seen = collect(stream, "validation", width=twin.width, progress=run.progress)
+    seen = replace(seen, responses=seen.responses.astype(np.float32))
     gathered = Gathered.empty(SolveSettings.reservoir, settings.seed)
     gather(gathered, pipeline.stream(train, run.loading), progress=run.progress)
     solving = SolveSettings("validation" if settings.paper else model.choice.asked, model.prior, settings.protocol)
-    seen = ValidationImages(_readable(held, stream.skipped), kept.responses.astype(np.float32), kept.labels)
-    validation = seen.responses, seen.labels
-    first = solve(gathered, solving, pipeline.origin(), evidence=validation, words=model.words)
-    skipped = [*gathered.skipped, *stream.skipped]
-    return RefinementInputs(twin, pipeline, _readable(train, gathered.skipped), seen, first, skipped)
+    first = solve(gathered, solving, pipeline.origin(), evidence=(seen.responses, seen.labels), words=model.words)
+    train, held = _readable(train, gathered.skipped), _readable(held, stream.skipped)
+    return RefinementInputs(twin, pipeline, train, held, seen, first, [*gathered.skipped, *stream.skipped])
 
 
 def _training(
@@ -192,7 +184,7 @@ def _training(
     there = on_device(recipe, device) and device.type != "mps"  # which has no float64
     head: MappingHead[DeviceStatistics | ResponseStatistics] = MappingHead(
         start,
-        make_policy(settings.mapping, settings.beta),
+        weight_of_old(settings.mapping, settings.beta),
         collect=partial(DeviceStatistics if there else ResponseStatistics, classes),
         solve=lambda seen: ready.mapping(seen.gathered() if isinstance(seen, DeviceStatistics) else seen),
         device=device,
@@ -214,10 +206,9 @@ def _augmented_start(ready: RefinementInputs, recipe: Recipe) -> AffineMapping:
 
 def _right(classifier: OpenModel, model: Model, ready: RefinementInputs, loading: Loading) -> int:
     """Validation images that a model, read as the original classifier reads, classifies correctly."""
-    held = ready.held
     if ready.pipeline.describe() == model.origin.describe():
-        return int((model.mapping.predict(held.responses) == held.labels).sum())
-    stream = classifier.pipeline.stream(held.examples, loading)
+        return int((model.mapping.predict(ready.seen.responses) == ready.seen.labels).sum())
+    stream = classifier.pipeline.stream(ready.held, loading)
     return sum(int((model.mapping.predict(part.responses) == np.array(part.labels)).sum()) for part in stream)
 
 
@@ -237,9 +228,9 @@ def _refined_model(
     gather(gathered, pipeline.stream(ready.train, USUAL), progress=run.progress)
     temperature = 1.0
     if not settings.paper:
-        held = pipeline.stream(ready.held.examples, USUAL)
+        held = pipeline.stream(ready.held, USUAL)
         scores = np.concatenate([head.mapping(part.responses) for part in held])
-        truth = class_codes(ready.held.labels.tolist(), head.classes)
+        truth = class_codes(ready.seen.labels.tolist(), head.classes)
         temperature = fit_temperature(scores, truth, np.ones(len(truth)))
     model = replace(
         ready.first,
@@ -266,4 +257,4 @@ def _stamp(ready: RefinementInputs, recipe: Recipe, start: AffineMapping) -> str
         "recipe": json.dumps(asdict(recipe), default=str),
         "start": hashlib.sha256(start.weights.round(6).tobytes() + program).hexdigest(),
     }
-    return fingerprint([*ready.train, *ready.held.examples], facts)
+    return fingerprint([*ready.train, *ready.held], facts)

@@ -15,7 +15,7 @@ from yoro.files.tensors import Arrays
 from yoro.mappings.affine import AffineMapping
 from yoro.mappings.batches import class_codes
 from yoro.prompts.trainable import NamedParameters
-from yoro.refining.mapping_updates import FROZEN, Momentum
+from yoro.refining.recipe import FROZEN, blended
 
 BLOCK = 512  # responses that are gathered at once: statistics take the same time for a few as for many
 
@@ -89,7 +89,7 @@ class TrainingHead(NamedParameters):
 
 
 class MappingHead(TrainingHead, Generic[C]):
-    """An affine mapping that is solved anew from each epoch's responses, under a policy.
+    """An affine mapping that is solved anew from each epoch's responses and blended with the old one, of weight `beta`.
 
     `collect` makes what gathers the responses and `solve` turns it into a mapping: statistics and BDM,
     dense or low-rank, or a co-occurrence table and FLM, BLM or BLM+.
@@ -98,14 +98,14 @@ class MappingHead(TrainingHead, Generic[C]):
     def __init__(
         self,
         mapping: AffineMapping,
-        policy: Momentum,
+        beta: float,
         *,
         collect: Callable[[], C],
         solve: Callable[[C], AffineMapping],
         device: torch.device | str = "cpu",
     ) -> None:
         super().__init__(mapping.classes)
-        self._policy, self._collect, self._solve = policy, collect, solve
+        self._beta, self._collect, self._solve = beta, collect, solve
         self._device = torch.device(device)
         # Scores are differences of large terms; Apple's graphics have no float64.
         self._dtype = torch.float32 if self._device.type == "mps" else torch.float64
@@ -118,7 +118,7 @@ class MappingHead(TrainingHead, Generic[C]):
         return responses.to(self._dtype) @ self._weights + self._bias
 
     def observe(self, responses: torch.Tensor, labels: Sequence[str]) -> None:
-        if self._policy.solves:
+        if self._beta < FROZEN:
             self._waiting.append((responses, labels))
             if sum(len(names) for _, names in self._waiting) >= BLOCK:
                 self._take_in()
@@ -126,12 +126,12 @@ class MappingHead(TrainingHead, Generic[C]):
     def end_of_epoch(self) -> None:
         self._take_in()
         if self._collected is not None:
-            self._put(self._policy.next(self.mapping, self._solve(self._collected)))
+            self._put(blended(self.mapping, self._solve(self._collected), self._beta))
         self._forget()
 
     def freeze(self) -> None:
         """Keep the mapping as it is now, whatever is observed later."""
-        self._policy = FROZEN
+        self._beta = FROZEN
         self._forget()
 
     def arrays(self) -> Arrays:

@@ -111,7 +111,7 @@ class LabelledImages:
                 if number < len(parts):
                     part = parts[number]
                     pieces = [part[start : start + PART].tolist() for start in range(0, len(part), PART)]
-                    waiting.append((part, [threads.submit(_each, work, piece) for piece in pieces]))
+                    waiting.append((part, [threads.submit(list, map(work, piece)) for piece in pieces]))
                 if number >= AHEAD:
                     part, done = waiting.popleft()
                     yield part, [result for piece in done for result in piece.result()]
@@ -125,7 +125,3 @@ class LabelledImages:
     def _seen(self, looks: Looks | None, index: int) -> Pixels:
         example = self.examples[index]
         return decode(example.image, self.geometry, name=example.name, look=looks(index) if looks else None)
-
-
-def _each(work: Callable[[int], Pixels], indices: Sequence[int]) -> list[Pixels]:
-    return [work(index) for index in indices]

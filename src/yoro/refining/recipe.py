@@ -1,4 +1,4 @@
-"""A training as data: the recipe (optimiser, schedule, augmentation) and the record of each epoch."""
+"""A training as data: recipe (optimiser, schedule, augmentation), updates of the mapping, and records of its epochs."""
 
 from __future__ import annotations
 
@@ -8,8 +8,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
+import numpy as np
+
 from yoro.data.geometry import WEAK, Looks, Views
 from yoro.errors import InputError
+from yoro.mappings.affine import AffineMapping
+from yoro.option import check_choice, check_range
 from yoro.refining.settings import RefineSettings
 
 if TYPE_CHECKING:
@@ -127,3 +131,31 @@ def make_optimiser(
     if recipe.optimiser == "sgd":
         return torch.optim.SGD(groups, momentum=recipe.momentum, weight_decay=recipe.weight_decay)
     return torch.optim.Adam(groups, betas=(0.9, 0.999), weight_decay=recipe.weight_decay)
+
+
+FROZEN, REFRESH = 1.0, 0.0  # weights of the old mapping: the first one stays, or the new one replaces it
+
+
+def blended(old: AffineMapping, new: AffineMapping, beta: float) -> AffineMapping:
+    """`beta old + (1 - beta) new` (eq. momentum).
+
+    >>> old, new = (AffineMapping([[value]], [value], ("a",)) for value in (1.0, 2.0))
+    >>> blended(old, new, 0.75).weights.tolist()
+    [[1.25]]
+    """
+    if beta in (FROZEN, REFRESH):
+        return old if beta == FROZEN else new
+    with np.errstate(invalid="ignore"):  # equal are also infinities, of a class without data
+        weights, bias = (
+            np.where(one == two, one, beta * one + (1.0 - beta) * two)
+            for one, two in ((old.weights, new.weights), (old.bias, new.bias))
+        )
+    return AffineMapping(weights, bias, old.classes)
+
+
+def weight_of_old(update: str, beta: float = RefineSettings.beta) -> float:
+    """The weight of the old mapping under an update by the name a user gives; beta is that of "momentum"."""
+    weights = {"momentum": beta, "refresh": REFRESH, "frozen": FROZEN}
+    check_choice("mapping update", update, weights)
+    check_range("beta", beta, 0, 1)
+    return weights[update]

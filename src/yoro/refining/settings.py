@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Literal
 from yoro import limits
 from yoro.environment import install
 from yoro.errors import InputError, SourceError, counted
-from yoro.model.settings import PROTOCOLS, USUAL, Loading, Tell, check_choice, silence
-from yoro.option import check_range, option
+from yoro.model.settings import PROTOCOLS, USUAL, Loading, Tell, silence
+from yoro.option import check_choice, check_range, option
 
 if TYPE_CHECKING:
     from yoro.refining.recipe import Recipe

@@ -16,13 +16,13 @@ from numpy.typing import ArrayLike
 from threadpoolctl import threadpool_limits
 
 from yoro.data.python_data import Data, joined
-from yoro.errors import InputError, did_you_mean, percent_text
+from yoro.errors import percent_text
 from yoro.files.result_view import Result, Table
 from yoro.files.rows import Row, data_frame
 from yoro.mappings.batches import Array, Codes, class_codes
 from yoro.model.metrics import NORMAL_95, wilson_interval
 from yoro.model.settings import PipelineSettings
-from yoro.option import check_range
+from yoro.option import check_choice, check_range
 from yoro.research.peers.method import FitTask, Method, check_scores, failure, make_ready, make_task
 from yoro.research.peers.methods import METHODS, find_methods
 from yoro.research.peers.shared_responses import Reader, SharedResponses
@@ -73,10 +73,8 @@ def compare(
     seeds, shots
         Repetitions, each with its own draws; training images per class.
     """
-    known = CompareOptions.__annotations__
     for name in options:
-        if name not in known:
-            raise InputError(f"Unknown option {name!r}. {did_you_mean(name, known)}")
+        check_choice("option", name, CompareOptions.__annotations__)
     methods, seeds, shots = options.get("methods"), options.get("seeds", SEEDS), options.get("shots")
     check_methods(methods)  # fail on an unknown name before the images are read
     check_repetitions(seeds, shots)

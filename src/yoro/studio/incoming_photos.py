@@ -61,13 +61,7 @@ class Added:
     refused: list[str] = field(default_factory=list)  # sentences
 
     def to_json(self) -> Json:
-        return {
-            "new": self.new,
-            "moved": self.moved,
-            "known": self.known,
-            "tests": self.tests,
-            "refused": self.sentences(),
-        }
+        return {**vars(self), "refused": self.sentences()}
 
     def sentences(self) -> list[str]:
         """What was left out, and why; the first ones if there are many."""

@@ -19,6 +19,7 @@ from yoro.mappings.batches import Array
 from yoro.model.model import Model
 from yoro.model.open_model import OpenModel
 from yoro.model.settings import USUAL, Loading
+from yoro.option import check_range
 
 COUNT = 10  # images to label next, by default
 NEIGHBOURS = 10  # of an image, by which the density around it is measured
@@ -63,8 +64,7 @@ def choose_next(
     classifier: OpenModel, data: object, count: int = COUNT, *, loading: Loading = USUAL, progress: bool = False
 ) -> NextToLabel:
     """Choose `count` unlabelled images to label next, by uncertainty, density and diversity."""
-    if count < 1:
-        raise InputError(f"Cannot choose {count} images to label; expected 1 or more.")
+    check_range("choose", count, 1)
     pictures = dict[str, Example]()
     if not is_response_data(data):
         data = find(data, labelled=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -82,10 +82,7 @@ class Advice(Result):
         return [Table(points, bars=("accuracy", "low", "high")), needs, layers]
 
     def to_json(self) -> dict[str, object]:
-        plain = {**vars(self), "now": vars(self.now)}
-        for key in ("curve", "forecast", "needs", "readings"):
-            plain[key] = [vars(item) for item in getattr(self, key)]
-        return plain
+        return asdict(self)
 
 
 def _percent(point: CurvePoint) -> str:

@@ -47,8 +47,7 @@ class Terms:
         """Standard deviation of each term over the fitted images; one where there are none."""
         if statistics.total == 0:
             return np.ones(len(self.names))
-        centre = statistics.counts @ statistics.means / statistics.total
-        between = self.values(np.sqrt(statistics.counts)[:, None] * (statistics.means - centre))
+        between = self.values(np.sqrt(statistics.counts)[:, None] * (statistics.means - statistics.centre))
         total = np.einsum("ij,ij->j", between, between) + self._within(statistics)
         return np.asarray(np.sqrt(total / statistics.total))
 

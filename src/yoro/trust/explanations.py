@@ -16,7 +16,7 @@ from yoro.data.find import find
 from yoro.data.processes import decode_fenced
 from yoro.data.response_streams import is_response_data
 from yoro.discriminant.evidence import mapping_at
-from yoro.errors import InputError, did_you_mean, percent_text
+from yoro.errors import InputError, percent_text
 from yoro.files.result_view import Result, Table
 from yoro.files.rows import Row
 from yoro.mappings.batches import Array
@@ -25,6 +25,7 @@ from yoro.model.model import Json, Model
 from yoro.model.open_model import OpenModel
 from yoro.model.priors import fitted_log_prior
 from yoro.model.settings import USUAL, Loading
+from yoro.option import check_choice
 from yoro.trust.contributions import Terms, terms_of
 from yoro.trust.nearest_neighbours import FittedImages, Neighbour, pictures_of
 from yoro.trust.occlusion import check_grid, occlusion_map
@@ -172,8 +173,7 @@ def explain_classes(classifier: OpenModel, labels: Sequence[str] = ()) -> list[C
     """
     model, terms = classifier.model, terms_of(classifier)
     for label in labels:
-        if label not in classifier.names:
-            raise InputError(f"The model has no class {label!r}. {did_you_mean(label, classifier.names)}")
+        check_choice("class", label, classifier.names)
     shares = [part.weight for part in model.choice.parts] or [1.0]
     chosen = [i for i, one in enumerate(terms) if one.named] or [int(np.argmax(shares))]
     found = []

@@ -124,8 +124,9 @@ def find_issues(classifier: OpenModel, data: object, *, loading: Loading = USUAL
     """Issues of labelled data: labels by exact leave-one-out, duplicates by content and by response."""
     answers = left_out(classifier, data, loading=loading, progress=progress)
     model = classifier.model
-    twice = [*_duplicates(answers), *_near(answers, model.statistics.layout)]
-    return Issues((*_labels(answers), *_outliers(answers, model), *twice), answers)
+    pairs = near_duplicates(answers.examples.responses, answers.examples.digests, model.statistics.layout)
+    near = [_twin(answers, NEAR, later, first, cosine) for cosine, first, later in pairs]  # in another size or format
+    return Issues((*_labels(answers), *_outliers(answers, model), *_duplicates(answers), *near), answers)
 
 
 def _labels(answers: LeftOutExamples) -> list[Issue]:
@@ -198,12 +199,6 @@ def _duplicates(answers: LeftOutExamples) -> list[Issue]:
         if first.setdefault(content, i) != i:
             found.append(_twin(answers, DUPLICATE, i, first[content], 1.0))
     return found
-
-
-def _near(answers: LeftOutExamples, layout: Layout) -> list[Issue]:
-    """Images whose response is nearly that of another: the same picture in another size or format."""
-    pairs = near_duplicates(answers.examples.responses, answers.examples.digests, layout)
-    return [_twin(answers, NEAR, later, first, cosine) for cosine, first, later in pairs]
 
 
 def near_duplicates(

@@ -35,8 +35,7 @@ class Metric:
 
     def __call__(self, responses: NDArray[np.floating]) -> Array:
         """Distances (n, classes) of new responses; infinite to a class without data."""
-        known = self.statistics.counts > 0
-        centre = self.statistics.counts @ self.statistics.means / self.statistics.total
+        known, centre = self.statistics.counts > 0, self.statistics.centre
         values, delta = self.spectrum.regularised(self.rho)
         moved = responses - centre
         turned = moved @ self.spectrum.basis

@@ -75,9 +75,9 @@ def test_tip_adapter_takes_the_first_best_pair_of_its_grid(judged, tested, name)
 def test_settings_that_leave_no_grid_are_refused():
     with pytest.raises(InputError, match=r"both must exceed 0\.1"):
         tip_adapter.TipAdapterSettings(sharpest=0.1)
-    with pytest.raises(InputError, match="at least 1"):
+    with pytest.raises(InputError, match="expected 1 or more"):
         tip_adapter.TipAdapterFSettings(epochs=0)
-    with pytest.raises(InputError, match="1 to 1024"):
+    with pytest.raises(InputError, match="1 to 1,024"):
         ape.ApeSettings(channels=1025)
 
 

@@ -113,7 +113,7 @@ def test_templates_are_weighed_by_test_images_as_published_where_these_are_given
     as_published = fit(replace(spoken, tested=halves[2]), test)
     np.testing.assert_array_equal(as_published.weights, fit(replace(spoken, responses=halves[2])).weights)
     assert not np.array_equal(as_published.weights, fit(spoken).weights)
-    with pytest.raises(InputError, match="images is 'val'"):
+    with pytest.raises(InputError, match="Unknown images 'val'"):
         prompt_ensembles.EnsembleSettings("val")
 
 

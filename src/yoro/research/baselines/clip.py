@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 
 from yoro.data.geometry import Augmentation, Geometry
 from yoro.errors import InputError, SourceError
+from yoro.option import check_choice
 from yoro.prompts.prompt import Prompt, make_prompt
 from yoro.prompts.trainable import PromptSet, TrainablePrompt, VisualPrompt
 from yoro.refining.heads import MappingHead, TrainingHead
 from yoro.refining.images import LabelledImages
 from yoro.refining.loop import PromptTraining
 from yoro.refining.recipe import Recipe
-from yoro.research.baselines import published
 from yoro.research.baselines.autovp import CLIP, FullMapping, RawPadding, ResizedPadding
 from yoro.research.baselines.clip_heads import (
     SOURCE_TEMPLATES,
@@ -35,7 +35,7 @@ from yoro.research.baselines.clip_heads import (
 from yoro.research.baselines.dga import GranularHead, GranularPrompts, super_classes
 from yoro.research.baselines.dvp import caused, clustered, dvp_head
 from yoro.research.baselines.label_mappings import baseline_head
-from yoro.research.baselines.published import ClipOptions
+from yoro.research.baselines.published import CLIP_METHODS, ClipOptions
 from yoro.sources.protocol import DualEncoder
 from yoro.sources.torch.gradients import DifferentiableSource, Twin
 from yoro.text.settings import EACH, Attributes
@@ -116,7 +116,7 @@ def clip_recipe(
     Batches are of 64, of 16 for one shot. DVP counts an epoch that trains nothing among its epochs; its cosine begins
     after that one and is laid out for all.
     """
-    published.check_method(method, published.CLIP_METHODS)
+    check_choice("baseline", method, CLIP_METHODS)
     idle = method in SEVERAL  # the first epoch
     again = method == "autovp" and options.again
     return Recipe(
@@ -145,7 +145,7 @@ def clip_prompt(method: str, source: DifferentiableSource, options: ClipOptions 
     Another width is also in pixels of 224. AutoVP's configuration decides on the size of its image, unless it is that
     of the paper's table of times.
     """
-    published.check_method(method, published.CLIP_METHODS)
+    check_choice("baseline", method, CLIP_METHODS)
     made = partial(make_prompt, side=source.side, mean=source.mean, std=source.std)
     pixels = None if options.width is None else max(1, round(options.width * source.side / CANVAS))
     if method in WATERMARKED:

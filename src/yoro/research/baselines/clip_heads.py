@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from yoro.discriminant.descriptions import Descriptions
 from yoro.discriminant.statistics import ResponseStatistics
 from yoro.errors import InputError
+from yoro.option import check_range
 from yoro.refining.heads import MappingHead, TrainingHead
-from yoro.refining.mapping_updates import FROZEN
+from yoro.refining.recipe import FROZEN
 from yoro.research.baselines.published import ALPHA, NEAREST
 from yoro.sources.cache import cached_vectors
 from yoro.sources.protocol import DualEncoder
@@ -75,10 +76,8 @@ def check_banks(banks: Sequence[Vectors], classes: int, nearest: int, alpha: flo
     for bank in banks:
         if bank.ndim != 3 or len(bank) != classes:
             raise InputError(f"Got a bank of shape {bank.shape}; expected ({classes}, sentences, dimension).")
-    if nearest < 1:
-        raise InputError(f"nearest is {nearest}; expected at least 1 sentence.")
-    if not 0.0 <= alpha <= 1.0:
-        raise InputError(f"alpha is {alpha}; expected a number from 0 to 1.")
+    check_range("nearest", nearest, 1)
+    check_range("alpha", alpha, 0, 1)
 
 
 Vectors = NDArray[np.float32]

@@ -13,8 +13,9 @@ from sklearn.cluster import KMeans
 from yoro.errors import InputError
 from yoro.mappings.affine import AffineMapping
 from yoro.mappings.batches import Array, class_codes
+from yoro.option import check_range
 from yoro.refining.heads import MappingHead
-from yoro.refining.mapping_updates import REFRESH
+from yoro.refining.recipe import REFRESH
 from yoro.research.baselines.clip_heads import Vectors
 from yoro.research.baselines.published import NEAREST, PROMPTS
 
@@ -66,8 +67,7 @@ class NearestCounts:
     """How often a sentence is among the nearest of its own class; see `Collector`. Among equals the first counts."""
 
     def __init__(self, sentences: RoutedSentences, nearest: int = NEAREST) -> None:
-        if nearest < 1:
-            raise InputError(f"nearest is {nearest}; expected at least 1 sentence.")
+        check_range("nearest", nearest, 1)
         self.counts: Array = np.zeros(sentences.routes.shape)
         self._sentences, self._nearest = sentences, nearest
 
@@ -88,9 +88,8 @@ class NearestCounts:
 def clustered(vectors: Vectors, classes: Sequence[str], scale: float, prompts: int = PROMPTS) -> RoutedSentences:
     """DVP-cls: one prompt for each of the clusters that k-means finds among all sentences."""
     flat = vectors.reshape(-1, vectors.shape[2])
-    distinct = len(np.unique(flat, axis=0))
-    if not 1 <= prompts <= distinct:
-        raise InputError(f"prompts is {prompts}; expected 1 to {distinct}, the number of distinct sentences.")
+    distinct = len(np.unique(flat, axis=0))  # sentences
+    check_range("prompts", prompts, 1, distinct)
     routes = KMeans(n_clusters=prompts, random_state=0).fit_predict(flat).astype(np.intp)
     return RoutedSentences(vectors, routes.reshape(vectors.shape[:2]), tuple(classes), scale)
 

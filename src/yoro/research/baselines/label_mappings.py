@@ -9,13 +9,13 @@ import numpy as np
 
 from yoro.mappings.affine import AffineMapping
 from yoro.mappings.cooccurrence import CoOccurrence, bayesian_mapping, frequency_mapping, plus_table, random_mapping
+from yoro.option import check_choice
 from yoro.prompts.trainable import TrainablePrompt
 from yoro.refining.heads import LinearHead, MappingHead, TrainingHead
 from yoro.refining.images import LabelledImages
 from yoro.refining.loop import PromptTraining
-from yoro.refining.mapping_updates import FROZEN, REFRESH
-from yoro.refining.recipe import Recipe
-from yoro.research.baselines.published import BATCH, EPOCHS, ITERATIVE, LABEL_MAPPINGS, check_method
+from yoro.refining.recipe import FROZEN, REFRESH, Recipe
+from yoro.research.baselines.published import BATCH, EPOCHS, ITERATIVE, LABEL_MAPPINGS
 from yoro.sources.torch.gradients import DifferentiableSource
 
 
@@ -32,7 +32,7 @@ def published_recipe(
     ILM, BLM and BLM+ gather their mapping in a pass of its own before each epoch; with `mapping="seen"` they
     gather it from the responses of the training itself, as the published fast variant does.
     """
-    check_method(method, LABEL_MAPPINGS)
+    check_choice("baseline", method, LABEL_MAPPINGS)
     return Recipe(
         epochs=epochs,
         batch_size=batch_size,
@@ -50,7 +50,7 @@ def baseline_head(
 
     sources : of each class under FLM and ILM.
     """
-    check_method(method, LABEL_MAPPINGS)
+    check_choice("baseline", method, LABEL_MAPPINGS)
     if method == "deep":
         return LinearHead(source.width, classes, seed=seed, device=source.device)
     if method == "rlm":

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from yoro.errors import InputError
+from yoro.option import check_choice, check_range
 
 LABEL_MAPPINGS = ("rlm", "flm", "ilm", "blm", "blm+", "deep")  # for classifiers
 ITERATIVE = ("ilm", "blm", "blm+")  # label mappings that are gathered anew for each epoch
@@ -45,8 +46,8 @@ class Granularity:
     crops: int = 5
 
     def __post_init__(self) -> None:
-        if self.levels < 1 or self.scales < 0 or self.crops < 1:
-            raise InputError(f"{self} is out of range; expected levels and crops of at least 1, scales of at least 0.")
+        for name, least in (("levels", 1), ("scales", 0), ("crops", 1)):
+            check_range(name, getattr(self, name), least)
 
 
 @dataclass(frozen=True)
@@ -60,11 +61,11 @@ class Configuration:
     again: bool = False  # count the frequency mapping anew before each epoch
 
     def __post_init__(self) -> None:
-        if not (self.scale > 0 and self.sources >= 1):
-            raise InputError(f"{self} is out of range; expected a scale above 0 and at least 1 source.")
-        for name, known in (("resize", ("fixed", "trained")), ("mapping", ("full", "frequency"))):
-            if getattr(self, name) not in known:
-                raise InputError(f"{name} is {getattr(self, name)!r}; expected {' or '.join(map(repr, known))}.")
+        if not self.scale > 0:
+            raise InputError(f"The option scale is {self.scale}; expected a number above 0.")
+        check_range("sources", self.sources, 1)
+        check_choice("resize", self.resize, ("fixed", "trained"))
+        check_choice("mapping", self.mapping, ("full", "frequency"))
 
     def image_side(self, canvas: int) -> int:
         """Side of the image before a trained resize, or after a fixed one.
@@ -106,12 +107,9 @@ class ClipOptions(Granularity, Configuration):
 
 def check_training(epochs: int, batch_size: int | None, select: str = "validation") -> None:
     """Raise if an option of a training is out of range."""
-    if not isinstance(epochs, int) or epochs < 0:
-        raise InputError(f"epochs is {epochs!r}; expected a whole number of at least 0.")
-    if batch_size is not None and (not isinstance(batch_size, int) or batch_size < 1):
-        raise InputError(f"batch_size is {batch_size!r}; expected a whole number of at least 1.")
-    if select not in ("validation", "test"):
-        raise InputError(f"select is {select!r}; expected 'validation', or 'test' as in the published numbers.")
+    check_range("epochs", epochs, 0, whole=True)
+    check_range("batch_size", batch_size, 1, whole=True)
+    check_choice("select", select, ("validation", "test"))  # the images that choose the epoch
 
 
 def search_space(dataset: str) -> tuple[list[dict[str, object]], list[dict[str, object]]]:
@@ -124,9 +122,3 @@ def search_space(dataset: str) -> tuple[list[dict[str, object]], list[dict[str, 
         {"learning_rate": rate, "weight_decay": decay} for rate in RATES for decay in DECAYS
     ]
     return [mapping | image for mapping in mappings for image in images], rates
-
-
-def check_method(method: str, known: tuple[str, ...]) -> None:
-    """Raise if a method is not one of those known."""
-    if method not in known:
-        raise InputError(f"Unknown baseline {method!r}; choose one of {', '.join(known)}.")

@@ -18,7 +18,7 @@ from yoro.research.bench.cells import BenchCell, digest_of
 from yoro.research.bench.context import Origin
 from yoro.research.bench.datasets.attribute_files import find_bank, find_index, template_places
 from yoro.research.bench.datasets.bench_datasets import find_at, find_bench_dataset
-from yoro.research.bench.datasets.dataset import BenchDataset, Found
+from yoro.research.bench.datasets.dataset import BenchDataset, Found, Manifest, take_manifest
 from yoro.research.bench.datasets.drawing import (
     Drawn,
     draw,
@@ -28,7 +28,6 @@ from yoro.research.bench.datasets.drawing import (
     with_pile,
     with_whole_validation,
 )
-from yoro.research.bench.datasets.manifest import Manifest, take_manifest
 from yoro.research.bench.methods.bench_methods import find_method
 from yoro.research.bench.plan import Plan
 from yoro.research.bench.results import Results

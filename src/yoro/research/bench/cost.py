@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from yoro.errors import InputError, did_you_mean
+from yoro.errors import InputError
+from yoro.option import check_choice
 from yoro.research.bench.plan import Plan
 from yoro.research.bench.results import Results
 from yoro.research.bench.run_forecast import forecast
@@ -51,8 +52,7 @@ class CostPart:
 
 def find_device(name: str) -> Device:
     """The device of a name."""
-    if name not in DEVICES:
-        raise InputError(f"Unknown device {name!r}. {did_you_mean(name, DEVICES)}")
+    check_choice("device", name, DEVICES)
     return DEVICES[name]
 
 

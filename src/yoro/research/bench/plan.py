@@ -11,6 +11,7 @@ from typing import Any
 from yoro import limits
 from yoro.errors import InputError, did_you_mean
 from yoro.files.reading import read_bounded, refusing
+from yoro.option import check_choice
 from yoro.prompts.prompt import PROMPTS
 from yoro.research.bench.cells import BenchCell, CellInputs, Options, Scalar
 from yoro.research.bench.methods.bench_methods import find_method
@@ -217,8 +218,7 @@ def _checked(given: Mapping[str, object], keys: Sequence[str], of: str, needed: 
 def _known(words: Iterable[str], known: Sequence[str], what: str) -> None:
     """Raise for the first of the words that is unknown."""
     for word in words:
-        if word not in known:
-            raise InputError(f"Unknown {what} {word!r}. {did_you_mean(word, known)}")
+        check_choice(what, word, known)
 
 
 def _refuse_twice(values: Sequence[object], what: str) -> None:

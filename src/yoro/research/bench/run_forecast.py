@@ -18,8 +18,7 @@ from yoro.research.baselines.published import ITERATIVE
 from yoro.research.bench.cell_loading import choose_sentences, find_data, manifest_file, published_index, stage_of
 from yoro.research.bench.cells import BenchCell
 from yoro.research.bench.datasets.bench_datasets import find_bench_dataset
-from yoro.research.bench.datasets.dataset import BenchDataset, split_counts
-from yoro.research.bench.datasets.manifest import take_manifest
+from yoro.research.bench.datasets.dataset import BenchDataset, split_counts, take_manifest
 from yoro.research.bench.methods.bench_methods import find_method
 from yoro.research.bench.plan import Plan
 from yoro.research.bench.results import PlanEntry, Results

@@ -23,8 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import softmax
 
-from yoro.errors import InputError
 from yoro.mappings.batches import Array, Codes
+from yoro.option import check_range
 from yoro.research.peers.method import FitTask, Method, Scorer, one_hot, unit
 from yoro.research.peers.tip_adapter import Cache, TipAdapterSettings, kernel
 
@@ -48,8 +48,7 @@ class ApeSettings(TipAdapterSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 1 <= self.channels <= DIMENSION:
-            raise InputError(f"channels is {self.channels}; expected 1 to {DIMENSION}.")
+        check_range("channels", self.channels, 1, DIMENSION)
 
     @property
     def gammas(self) -> Array:
@@ -59,18 +58,6 @@ class ApeSettings(TipAdapterSettings):
         return max(1, self.channels * dimension // DIMENSION)
 
 
-PUBLISHED = {
-    "caltech101": ApeSettings(7.0, 7.0, 1.0, 800, 0.5),
-    "dtd": ApeSettings(7.0, 7.0, 1.0, 400, 0.5),
-    "eurosat": ApeSettings(30.0, 5.0, 1.5, 700, 0.9),
-    "fgvc-aircraft": ApeSettings(20.0, 10.0, 1.0, 800, 0.1),
-    "flowers102": ApeSettings(7.0, 7.0, 1.0, 700, 0.4),
-    "food101": ApeSettings(7.0, 7.0, 1.0, 700, 0.3),
-    "oxfordpets": ApeSettings(7.0, 7.0, 1.0, 800, 0.7),
-    "stanfordcars": ApeSettings(10.0, 7.0, 1.0, 500, 0.6),
-    "sun397": ApeSettings(10.0, 7.0, 1.0, 800, 0.7),
-    "ucf101": ApeSettings(10.0, 7.0, 1.5, 700, 0.3),
-}
 USUAL = ApeSettings()
 
 
@@ -135,5 +122,5 @@ def pair_similarity(vectors: Array, truth: Codes, classes: int) -> Array:
 APE = Method(
     "ape", fit, ("features", "texts", "stored data", "validation"),
     about="Tip-Adapter on chosen channels, values weighed by surprise",
-    settings=ApeSettings, published=PUBLISHED, edition=2,
+    settings=ApeSettings, edition=2,
 )  # fmt: skip

@@ -140,8 +140,8 @@ def shrunk_scatter(statistics: ResponseStatistics, rho: float) -> Array:
 
 def between_scatter(statistics: ResponseStatistics) -> Array:
     """Scatter of the class means about the mean of all, (width, width)."""
-    centre = statistics.counts @ statistics.means / statistics.total
-    rows = np.sqrt(statistics.counts)[:, None] * np.where(statistics.counts[:, None] > 0, statistics.means - centre, 0)
+    apart = np.where(statistics.counts[:, None] > 0, statistics.means - statistics.centre, 0)
+    rows = np.sqrt(statistics.counts)[:, None] * apart
     between: Array = rows.T @ rows
     return between
 

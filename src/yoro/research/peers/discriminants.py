@@ -24,9 +24,9 @@ from yoro.discriminant.selection import select_shrinkage
 from yoro.discriminant.shrinkage import Spectrum, make_spectrum
 from yoro.discriminant.solve import solve_empirical
 from yoro.discriminant.statistics import ResponseStatistics
-from yoro.errors import InputError
 from yoro.mappings.affine import AffineMapping
 from yoro.mappings.cooccurrence import CoOccurrence, bayesian_mapping, frequency_mapping, plus_table, random_mapping
+from yoro.option import check_choice
 from yoro.research.peers.coordinate_selection import ADAPTIVE, CONDITIONAL, select_retention, solve_retained
 from yoro.research.peers.method import FitTask, LinearScores, Method, Scorer, gathered
 
@@ -86,8 +86,7 @@ class RetentionSettings:
     order: str = "each"
 
     def __post_init__(self) -> None:
-        if self.order not in ("each", "once"):
-            raise InputError(f"order is {self.order!r}; expected 'each' or 'once'.")
+        check_choice("order", self.order, ("each", "once"))
 
 
 EACH_TIME = RetentionSettings()

@@ -75,7 +75,6 @@ class TimoSettings:
     gamma: float = 50.0
 
 
-PUBLISHED = {"flowers102": TimoSettings(100.0)}
 USUAL = TimoSettings()
 GAMMAS = tuple(float(gamma) for gamma in range(5, 105, 5))
 AMOUNTS = 10  # numbers of added texts that TIMO-S tries
@@ -145,6 +144,6 @@ GDA = Method("gda", fit, ("features", "validation"), about="Gaussian discriminan
 _NEEDS = ("features", "texts", "validation")
 TIMO = Method(
     "timo", fit_guided, _NEEDS, about="GDA with texts as samples and texts weighed by images",
-    settings=TimoSettings, published=PUBLISHED, edition=2,
+    settings=TimoSettings, edition=2,
 )  # fmt: skip
 TIMO_S = Method("timo-s", fit_searched, _NEEDS, about="TIMO with its settings searched", edition=2)

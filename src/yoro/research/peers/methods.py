@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Sequence
 from dataclasses import replace
+from importlib.resources import files
+from typing import Any
 
 from yoro.errors import InputError, did_you_mean
 from yoro.research.peers.ape import APE
@@ -19,8 +22,18 @@ from yoro.research.peers.scikit_learn import LOGISTIC, SKLEARN_LDA
 from yoro.research.peers.tip_adapter import TIP_ADAPTER, TIP_ADAPTER_F
 from yoro.user_code import import_attribute
 
+PUBLISHED = tomllib.loads((files(__package__) / "published.toml").read_text("utf-8"))
+
+
+def _as_published(method: Method) -> Method:
+    """The method with what its authors set for single datasets."""
+    rows = PUBLISHED.get(method.name, {})
+    make: type[Any] | None = method.settings
+    return replace(method, published={name: make(**row) for name, row in rows.items()}) if make else method
+
+
 METHODS: dict[str, Method] = {
-    method.name: method
+    method.name: _as_published(method)
     for method in (
         *BDM, *LABEL_MAPPINGS, NEAREST_MEAN, NEAREST_NEIGHBOURS, RIDGE, LOGISTIC, SKLEARN_LDA, DEEP_SLDA, RANPAC, GDA,
         TIP_ADAPTER, TIP_ADAPTER_F, APE, TIMO, TIMO_S, LP_PLUS_PLUS, PROKER, *PROMPT_ENSEMBLES,

@@ -25,6 +25,7 @@ from scipy.special import softmax
 
 from yoro.errors import InputError
 from yoro.mappings.batches import Array
+from yoro.option import check_choice
 from yoro.research.peers.method import FitTask, LinearScores, Method, Scorer
 
 TEMPERATURE = 1.0
@@ -37,8 +38,7 @@ class EnsembleSettings:
     images: str = "train"  # "test" as published
 
     def __post_init__(self) -> None:
-        if self.images not in ("train", "test"):
-            raise InputError(f"images is {self.images!r}; expected 'train', or 'test' as published.")
+        check_choice("images", self.images, ("train", "test"))
 
     def of(self, task: FitTask) -> Array:
         """Their vectors, at unit length."""

@@ -30,6 +30,7 @@ import numpy as np
 from yoro.environment import install
 from yoro.errors import InputError
 from yoro.mappings.batches import Array
+from yoro.option import check_range
 from yoro.research.peers.method import FitTask, Method, Scorer, in_blocks, most_right, one_hot, unit
 
 LEAST = 0.1  # beta and alpha
@@ -51,8 +52,7 @@ class TipAdapterSettings:
     views: int = field(default=1, kw_only=True)  # random ones of an image, whose mean is its key; 10 as published
 
     def __post_init__(self) -> None:
-        if self.views < 1:
-            raise InputError(f"views is {self.views}; expected at least 1.")
+        check_range("views", self.views, 1)
         if min(self.sharpest, self.heaviest) <= LEAST:
             raise InputError(f"The grid ends at {self.sharpest} and {self.heaviest}; both must exceed {LEAST}.")
 
@@ -74,8 +74,7 @@ class TipAdapterFSettings(TipAdapterSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.epochs < 1:
-            raise InputError(f"epochs is {self.epochs}; expected at least 1.")
+        check_range("epochs", self.epochs, 1)
 
 
 def grid(bound: float, steps: int) -> tuple[float, ...]:
@@ -83,18 +82,6 @@ def grid(bound: float, steps: int) -> tuple[float, ...]:
     return tuple(LEAST + i * (bound - LEAST) / steps for i in range(steps))
 
 
-PUBLISHED = {
-    "caltech101": TipAdapterFSettings(12.0, 5.0, alpha=3.0),
-    "dtd": TipAdapterFSettings(13.0, 13.0, alpha=2.0),
-    "eurosat": TipAdapterFSettings(12.0, 10.0, alpha=2.0, epochs=100),
-    "fgvc-aircraft": TipAdapterFSettings(30.0, 30.0, alpha=5.0),
-    "flowers102": TipAdapterFSettings(50.0, 50.0, alpha=10.0),
-    "food101": TipAdapterFSettings(10.0, 10.0),
-    "oxfordpets": TipAdapterFSettings(7.0, 3.0),
-    "stanfordcars": TipAdapterFSettings(20.0, 10.0, alpha=3.0),
-    "sun397": TipAdapterFSettings(12.0, 10.0),
-    "ucf101": TipAdapterFSettings(7.0, 3.0, alpha=3.0),
-}
 USUAL, TRAINED = TipAdapterSettings(), TipAdapterFSettings()
 
 
@@ -200,10 +187,10 @@ def train_keys(task: FitTask, head: Array, settings: TipAdapterFSettings) -> Ite
 TIP_ADAPTER = Method(
     "tip-adapter", fit, ("features", "texts", "stored data", "validation"),
     about="stored training vectors vote beside the zero-shot answer", settings=TipAdapterSettings,
-    published={name: TipAdapterSettings(mine.sharpest, mine.heaviest) for name, mine in PUBLISHED.items()}, edition=2,
+    edition=2,
 )  # fmt: skip
 TIP_ADAPTER_F = Method(
     "tip-adapter-f", fit_trained, ("gradients", "features", "texts", "stored data", "validation", "torch"),
     TRAINED.epochs, about="Tip-Adapter with trained keys", prepare=load_torch, settings=TipAdapterFSettings,
-    published=PUBLISHED, edition=2,
+    edition=2,
 )  # fmt: skip

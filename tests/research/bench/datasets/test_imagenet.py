@@ -10,7 +10,7 @@ from yoro.errors import DatasetError, InputError
 from yoro.research.bench.datasets.bench_datasets import find_bench_dataset
 from yoro.research.bench.datasets.dataset import BenchDataset, Found
 from yoro.research.bench.datasets.drawing import Drawn, draw, few_in_all, half_of, with_pile, with_whole_validation
-from yoro.research.bench.datasets.imagenet import read_imagenet, read_variant, shifted
+from yoro.research.bench.datasets.makers import read_imagenet, read_variant, shifted
 
 NUMBERS = ("n001", "n002", "n003")
 

@@ -9,7 +9,7 @@ import pytest
 
 from yoro.data.examples import Dataset, Example
 from yoro.errors import InputError
-from yoro.research.bench.datasets.manifest import take_manifest
+from yoro.research.bench.datasets.dataset import take_manifest
 
 
 @pytest.fixture

@@ -94,7 +94,7 @@ def test_sentences_that_are_missing_odd_or_double_are_said(tmp_path):
     flowers = DATASETS["flowers102"]
     with pytest.raises(DatasetError, match=r"dvp__attributes__des.json.*Chengyi Cai"):
         find_bank(flowers, [tmp_path], "des")
-    with pytest.raises(InputError, match=r"'all'; choose one of des, dist, cse_1"):
+    with pytest.raises(InputError, match=r"'all'\. Choose one of des, dist, cse_1"):
         find_bank(flowers, [tmp_path], "all")
     write(tmp_path / PUBLISHED["des"][0], BANK)
     write(tmp_path / PUBLISHED["des"][1], BANK)

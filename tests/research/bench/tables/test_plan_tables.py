@@ -13,8 +13,8 @@ from command_line import invoke
 from research.bench.bench_cases import SMALL, counts, filled, plan_of, plausible, result, setting
 from yoro.research.bench.plan import Plan, read_plan
 from yoro.research.bench.results import Results
-from yoro.research.bench.tables.long_form import long_rows
 from yoro.research.bench.tables.plan_tables import bench_tables
+from yoro.research.bench.tables.results_page import long_rows
 from yoro.research.bench.tables.table import ResultsTable, TableCell, letter, panels, with_best
 from yoro.research.bench.tables.table_writers import DASH, latex, markdown
 

@@ -11,6 +11,7 @@ from typing import Any
 from yoro.data.examples import shown
 from yoro.errors import DatasetError, InputError
 from yoro.files.reading import read_bounded
+from yoro.option import check_choice
 from yoro.research.bench.datasets.dataset import BenchDataset
 from yoro.research.bench.datasets.finding import dataset_folders
 
@@ -21,8 +22,7 @@ BANKS: dict[str, dict[str, Any]] = PUBLISHED["banks"]  # by kind
 
 def bank_places(dataset: BenchDataset, roots: Sequence[Path], kind: str) -> list[Path]:
     """Every name under which the sentences of a kind are looked for."""
-    if kind not in BANKS:
-        raise InputError(f"Unknown kind of attribute file {kind!r}; choose one of {', '.join(BANKS)}.")
+    check_choice("kind of attribute file", kind, BANKS)
     plain = dataset.name.replace("-", "")
     return [root / name.format(bank=dataset.bank, plain=plain) for root in roots for name in BANKS[kind]["files"]]
 

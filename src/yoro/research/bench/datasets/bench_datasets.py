@@ -14,8 +14,15 @@ from yoro.errors import DatasetError, InputError, did_you_mean
 from yoro.research.bench.datasets.cifar import PACKING_10, PACKING_100, read_cifar
 from yoro.research.bench.datasets.dataset import BenchDataset, Found, dataset_table, unchecked
 from yoro.research.bench.datasets.finding import FolderFinder, Read, SplitFileFinder
-from yoro.research.bench.datasets.imagenet import SHIFT, read_imagenet, read_variant, shifted
-from yoro.research.bench.datasets.makers import read_aircraft, read_gtsrb, read_svhn
+from yoro.research.bench.datasets.makers import (
+    SHIFT,
+    read_aircraft,
+    read_gtsrb,
+    read_imagenet,
+    read_svhn,
+    read_variant,
+    shifted,
+)
 from yoro.research.bench.datasets.packaged import FASHION_HOME, find_digits, installed_sheets, read_fashion, read_sheets
 from yoro.user_code import import_attribute
 

@@ -13,6 +13,7 @@ from yoro.data.lists import read_split
 from yoro.data.roles import by_role
 from yoro.data.splits import MOST_VALIDATION, draw_few, hold_tenth
 from yoro.errors import InputError
+from yoro.option import check_choice, check_range
 
 TEST_SEED = 0  # so that every seed is tested on the same images
 
@@ -77,7 +78,10 @@ def draw(
 
     Validation images are the dataset's own, else 10 % of each class of train.
     """
-    limit = _checked(limit or {})
+    limit = limit or {}
+    for split, count in limit.items():
+        check_choice("split in the limit", split, ("train", "val", "test"))
+        check_range(f"limit of {split}", count, 1, whole=True)
     parts = by_role(sorted((example for example in dataset if example.label is not None), key=_order))
     for split in ("train", "test"):
         if not parts[split]:
@@ -117,10 +121,3 @@ def draw_published(dataset: Dataset, file: Path) -> Drawn:
 
 def _order(example: Example) -> tuple[str, str]:
     return example.label or "", example.name
-
-
-def _checked(limit: Mapping[str, int]) -> Mapping[str, int]:
-    for split, count in limit.items():
-        if split not in ("train", "val", "test") or isinstance(count, bool) or not isinstance(count, int) or count < 1:
-            raise InputError(f"limit has {split!r}: {count!r}; expected train, val or test, and a count from 1.")
-    return limit

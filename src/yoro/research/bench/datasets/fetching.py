@@ -12,14 +12,16 @@ import tarfile
 import tomllib
 import zipfile
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from typing import Literal
 
 from yoro.data.examples import shown
-from yoro.errors import DatasetError, InputError, SourceError, YoroError, did_you_mean
+from yoro.errors import DatasetError, SourceError, YoroError
 from yoro.files.atomic import write_file
+from yoro.option import check_choice
 from yoro.research.bench.datasets.bench_datasets import DATASETS
 from yoro.research.bench.datasets.finding import dataset_folders
 from yoro.research.bench.datasets.split_drawing import LISTS, draw_split
@@ -55,9 +57,11 @@ def downloads() -> dict[str, list[Download]]:
 def fetch(name: str, root: Path) -> Iterator[str]:
     """Fetch a dataset into a data root: a sentence on each file, and on what is still missing in the end."""
     known = downloads()
-    if name not in known and name not in DATASETS:
-        raise InputError(f"Unknown dataset {name!r}. {did_you_mean(name, [*known, *DATASETS])}")
-    there = name in DATASETS and _is_there(name, root)
+    check_choice("dataset", name, [*known, *DATASETS])
+    there = False
+    if name in DATASETS:
+        with suppress(DatasetError):
+            there = bool(DATASETS[name].find([root]))
     for item in known.get(name, ()):
         if there and item.to not in BESIDE:  # images that came in another way
             continue
@@ -65,17 +69,14 @@ def fetch(name: str, root: Path) -> Iterator[str]:
             yield f"{name}: {_take(item, root)}"
         except (YoroError, OSError) as error:
             lost = f"'{item.file}' was not fetched from {item.url} (for '{shown(root / item.to)}'): {error}"
-            yield f"{name}: {_draw_again(name, item, root, lost) if item.file in _split_files() else lost}"
+            drawn = name in LISTS and item.file == DATASETS[name].split_file
+            yield f"{name}: {_draw_again(name, item, root, lost) if drawn else lost}"
     if name in DATASETS:
         try:
             found = DATASETS[name].find([root])
             yield f"{name}: {len(found.dataset):,} images in '{found.place}'; the counts are right."
         except DatasetError as error:
             yield f"{name}: not complete. {error}"
-
-
-def _split_files() -> set[str]:
-    return {str(DATASETS[name].split_file) for name in LISTS}
 
 
 def _draw_again(name: str, item: Download, root: Path, lost: str) -> str:
@@ -91,14 +92,6 @@ def _draw_again(name: str, item: Download, root: Path, lost: str) -> str:
     except (YoroError, OSError) as error:
         return f"{lost} Nor could it be drawn again from the makers' lists: {error}"
     return f"'{item.file}' drawn again into '{shown(folder)}' from the makers' lists; {checked}. {lost}"
-
-
-def _is_there(name: str, root: Path) -> bool:
-    try:
-        DATASETS[name].find([root])
-    except DatasetError:
-        return False
-    return True
 
 
 def _take(item: Download, root: Path) -> str:

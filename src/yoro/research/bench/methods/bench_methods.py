@@ -25,7 +25,7 @@ from yoro.model.model import Model
 from yoro.model.one_pass import gather
 from yoro.model.settings import SolveSettings
 from yoro.model.solve import solve
-from yoro.refining.mapping_updates import make_policy
+from yoro.refining.recipe import weight_of_old
 from yoro.refining.settings import RefineSettings
 from yoro.research.baselines import published
 from yoro.research.baselines.published import CLIP_METHODS, LABEL_MAPPINGS, ClipOptions, check_training
@@ -78,7 +78,7 @@ class FewPassOptions:
 
     def __post_init__(self) -> None:
         check_training(self.epochs, self.batch_size)
-        make_policy(self.mapping)
+        weight_of_old(self.mapping)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
-from yoro.errors import InputError
+from yoro.option import check_choice
 from yoro.research.bench.tables.table import Kind, TableCell, letter
 
 if TYPE_CHECKING:
@@ -48,8 +48,7 @@ def published(table: str | None = None) -> list[Published]:
     """
     if table is None:
         return list(_numbers())
-    if table not in published_tables():
-        raise InputError(f"Unknown table of the paper '{table}'; choose one of {', '.join(published_tables())}.")
+    check_choice("table of the paper", table, published_tables())
     return [number for number in _numbers() if number.table == table]
 
 

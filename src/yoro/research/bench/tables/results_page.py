@@ -1,4 +1,4 @@
-"""A plan and its results as one HTML page that needs nothing besides itself."""
+"""A plan and its results as one HTML page that needs nothing besides itself, and as rows for CSV and JSON."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from collections.abc import Sequence
 import markupsafe
 
 from yoro.reports.page import render, text
-from yoro.research.bench.plan import Plan
+from yoro.research.bench.plan import Plan, Setting
 from yoro.research.bench.results import PlanEntry
 from yoro.research.bench.tables.figures import FIGURES
+from yoro.research.bench.tables.paper import PaperNumbers
 from yoro.research.bench.tables.plan_tables import bench_tables
-from yoro.research.bench.tables.run_grid import RunGrid, dataset_title, setting_title
+from yoro.research.bench.tables.run_grid import RunGrid, dataset_title, percent, setting_title
+from yoro.research.bench.tables.summary import kept_share, mean, sample_deviation
 from yoro.research.bench.tables.table import ResultsTable, panels
 from yoro.research.bench.tables.table_writers import Markup, cell_text, paper_text
 
@@ -96,3 +98,55 @@ def _run_notes(grid: RunGrid) -> list[str]:
     """What runs said of themselves, each once, with how many said it."""
     said = Counter(note for entry in grid.entries if entry.result is not None for note in entry.result.notes)
     return [note if count == 1 else f"{note} ({count:,} runs)" for note, count in said.items()]
+
+
+def long_rows(plan: Plan, entries: Sequence[PlanEntry]) -> list[dict[str, object]]:
+    """Accuracies in percent, differences in points, times in seconds; None where runs are missing.
+
+    `seeds` is how many runs the plan has, `finished` how many of them there are.
+    """
+    grid, paper = RunGrid(plan, entries), PaperNumbers(plan)
+    return [
+        _row(grid, paper, setting, method, dataset)
+        for setting in plan.settings
+        for dataset in setting.datasets
+        for method in setting.methods
+    ]
+
+
+def _row(grid: RunGrid, paper: PaperNumbers, setting: Setting, method: str, dataset: str) -> dict[str, object]:
+    entries = grid.at(setting, method, dataset)
+    runs = list((grid.runs(setting, method, dataset) or {}).values())
+    accuracies, seconds = [percent(run) for run in runs], [run.seconds for run in runs]
+    accuracy = mean(accuracies) if runs else None
+    epochs = [run.depth for run in runs if run.depth is not None]
+    shares = [run.retained for run in runs if run.retained is not None]
+    refined = runs and len(epochs) == len(runs)
+    printed = paper.number(setting, method, dataset)
+    errors = dict.fromkeys(entry.error for entry in entries if entry.error is not None)
+    return {
+        "setting": setting.name,
+        "dataset": dataset,
+        "method": method,
+        "title": grid.title(method),
+        "seeds": len(setting.seeds),
+        "finished": sum(entry.result is not None for entry in entries),
+        "accuracy": accuracy,
+        "deviation": sample_deviation(accuracies) if runs else None,
+        "correct": sum(run.correct for run in runs) if runs else None,
+        "tested": sum(run.tested for run in runs) if runs else None,
+        "seconds": mean(seconds) if runs else None,
+        "seconds_deviation": sample_deviation(seconds) if runs else None,
+        "passes": mean([run.passes for run in runs]) if runs else None,
+        "fitted": mean([run.fitted for run in runs]) if runs else None,
+        "depth": mean(epochs) if refined else None,
+        "depth_deviation": sample_deviation(epochs) if refined else None,
+        "kept_epoch_0": 100 * kept_share(epochs) if refined else None,
+        "retained": 100 * mean(shares) if runs and len(shares) == len(runs) else None,
+        "selected_on": ", ".join(sorted({run.selected_on for run in runs if run.selected_on is not None})) or None,
+        "paper_table": printed.table if printed else None,
+        "paper": printed.value if printed else None,
+        "paper_deviation": printed.deviation if printed else None,
+        "difference": accuracy - printed.value if printed and accuracy is not None else None,
+        "error": "; ".join(errors) or None,
+    }

@@ -8,7 +8,7 @@ import pytest
 import yoro
 from photos import write_folder
 from yoro.model.settings import USUAL
-from yoro.reports.explanations_page import ImagesPage, bars, cells, classes_html
+from yoro.reports.gallery import ImagesPage, bars, cells, classes_html
 from yoro.trust.explanations import ExplanationRequest, ExplanationStream
 
 HOSTILE = "<script>alert(1)</script>"
