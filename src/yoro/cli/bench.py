@@ -101,7 +101,8 @@ def run(
     told = _noted(quiet), _done(quiet)
     settings = RunSettings(roots, options.device, options, not quiet, *told, options.deterministic, share)
     try:
-        progress = run_plan(chosen, kept, settings)
+        with output.spoken_warnings():
+            progress = run_plan(chosen, kept, settings)
     except KeyboardInterrupt:
         raise KeyboardInterrupt("Interrupted. Finished cells are kept; repeat the command to resume.") from None
     finally:

@@ -51,6 +51,13 @@ def test_the_tables_in_the_text_cost_what_the_page_says() -> None:
     assert cost_parts([*plans, plans[0]], device_speed(A100, {}))[0] == whole, "a cell of two plans counts once"
 
 
+def test_plans_of_your_own_are_counted() -> None:
+    plan = read_plan(CONFIGS / "shots.toml")
+    (part,) = cost_parts([plan], device_speed(A100, {}))
+    assert part.cells == len(plan.entries())
+    assert part.hours > 0
+
+
 def test_measured_rates_take_the_place_of_operations(tmp_path: Path) -> None:
     source = "torchvision:resnet18/IMAGENET1K_V1"
     speed = device_speed(A100, {source: Speed(0.5, 2.0)})

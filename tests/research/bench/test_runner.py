@@ -443,6 +443,17 @@ def _numbers(folder: Path) -> dict[str, tuple[object, ...]]:
     }  # fmt: skip
 
 
+def test_a_warning_of_a_cell_is_a_sentence_without_lines_of_code(tmp_path: Path):
+    (tmp_path / "one.toml").write_text(
+        'title = "One"\ndatasets = ["digits"]\nmethods = ["bdm-oas"]\nseeds = [0]\nlimit = { train = 1, test = 2 }\n'
+        '[[settings]]\nname = "a"\nsource = "embedded:lite0?side=64"\nprompt = "watermark"\n'
+    )
+    done = command_line.run("bench", "run", "one.toml", cwd=tmp_path)
+    assert "Note: 10 responses of 10 classes show no spread" in done.stderr
+    assert "Warning" not in done.stderr
+    assert "1 computed" in done.stderr
+
+
 def test_a_timed_cell_makes_a_pass_of_its_own(finished: Path, monkeypatch: pytest.MonkeyPatch):
     passes: list[int] = []
     real = Pipeline.stream

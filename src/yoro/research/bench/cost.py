@@ -72,9 +72,11 @@ def device_speed(device: Device, measured: Mapping[str, Speed]) -> Callable[[str
 
 
 def cost_parts(plans: Sequence[Plan], speed: Callable[[str], Speed]) -> list[CostPart]:
-    """The whole paper, what its authors ran themselves, and of that the tables and figures in the text."""
+    """The whole paper, what its authors ran themselves, and of that the tables in the text; or plans of one's own."""
     text = [plan for plan in plans if plan.purpose == "text"]
     paper = [plan for plan in plans if plan.purpose != "beyond"]
+    if not paper:
+        return [_part("These plans, none of the paper", plans, ("own", "cited"), speed)]
     return [
         _part("Whole paper, cited baselines included", paper, ("own", "cited"), speed),
         _part("Whole paper, the authors' own runs", paper, ("own",), speed),
