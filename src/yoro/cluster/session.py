@@ -187,7 +187,8 @@ def _start(settings: ClusterSettings, place: Path | None) -> None:
                 _node_ip_address="127.0.0.1", _temp_dir=str(place), **said,
             )  # fmt: skip
     except Exception as error:
-        raise YoroError(f"No Ray could be started here: {one_line(error)[:300]}") from error
+        busy = " Something else keeps this machine busy: try again later." if "timed out" in str(error) else ""
+        raise YoroError(f"No Ray could be started here: {one_line(error)[:300]}{busy}") from error
 
 
 def _refused(address: str, told: str) -> str:
