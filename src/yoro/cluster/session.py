@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from yoro.environment import cores, install, refuse_telemetry
-from yoro.errors import InputError, YoroError, explaining, one_line
+from yoro.errors import InputError, YoroError, one_line
 from yoro.model.settings import ClusterSettings, Tell, silence
 from yoro.sources.open import member_names
 
@@ -180,11 +180,15 @@ def _start(settings: ClusterSettings, place: Path | None) -> None:
         return
     if not any(name in os.environ for name in ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")):
         os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)  # nobody else may use it; in no file of the user's home
-    with explaining(YoroError, "Ray could not be started here"), _by_itself():
-        ray.init(
-            num_cpus=cores(), include_dashboard=False, object_store_memory=_store_bytes(),
-            _node_ip_address="127.0.0.1", _temp_dir=str(place), **said,
-        )  # fmt: skip
+    try:
+        with _by_itself():
+            ray.init(
+                num_cpus=cores(), include_dashboard=False, object_store_memory=_store_bytes(),
+                _node_ip_address="127.0.0.1", _temp_dir=str(place), **said,
+            )  # fmt: skip
+    except Exception as error:
+        busy = " This machine may be too busy: try again later." if "timed out" in str(error) else ""
+        raise YoroError(f"Ray could not be started here: {one_line(error)[:300]}{busy}") from error
 
 
 def _refused(address: str, told: str) -> str:
