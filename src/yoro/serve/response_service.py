@@ -42,12 +42,18 @@ class ServedSource:
 
     def facts(self) -> Json:
         """What a client must know to use the responses as if the backbone ran there; no paths on this machine."""
-        source = self.pipeline.source.describe()
+        source = dict(self.pipeline.source.describe())
+        if isinstance(members := source.get("networks"), list):
+            source["networks"] = [_nameless(member) for member in members]
         return {
-            "source": {key: value for key, value in source.items() if key != "name"},
+            "source": _nameless(source),
             "width": self.width,
             "readings": self.pipeline.layout.config(),
         }
+
+
+def _nameless(described: Json) -> Json:
+    return {key: value for key, value in described.items() if key != "name"}
 
 
 class FixedSource:
