@@ -6,6 +6,7 @@ import shutil
 from types import SimpleNamespace
 
 import numpy as np
+import onnx
 import onnxruntime
 import pytest
 from PIL import Image
@@ -17,7 +18,9 @@ from services import running
 from yoro.errors import InputError, SourceError
 from yoro.model.onnx_export import trial_images
 from yoro.sources import open_source
+from yoro.sources.names import short_names
 from yoro.sources.open import needs_consent
+from yoro.sources.protocol import Calls
 
 SMALL, LARGE = "embedded:lite0?side=64", "embedded:lite2?side=96"
 BOTH = f"{SMALL}+{LARGE}"
@@ -162,10 +165,35 @@ def test_a_changed_network_is_refused(work):
         yoro.load(work.model, source=f"{SMALL}+embedded:lite1?side=96").predict(work.new)
 
 
+def test_a_network_among_others_may_have_moved_under_another_name(work, tmp_path):
+    first, other = tmp_path / "a" / "first.onnx", tmp_path / "b" / "other.onnx"
+    for path in (first, other):
+        path.parent.mkdir()
+        onnx.save(open_source(SMALL).onnx_model(), path)
+    at = {path: f"onnx:{path}?side=64&mean=0,0,0&std=1,1,1+{SMALL}" for path in (first, other)}
+    one, two = (yoro.fit(work.folder / "photos", source=at[path], shots=4) for path in (first, other))
+    one.save(tmp_path / "m.yoro")
+    moved = yoro.load(tmp_path / "m.yoro", source=at[other])
+    np.testing.assert_array_equal(moved.predict_proba(work.new), one.predict_proba(work.new))
+    moved.update(work.new)
+    one.merge(two)  # another machine's, where the file is elsewhere
+    assert one.model.statistics.total == 2 * two.model.statistics.total
+    with pytest.raises(InputError, match="differ") as refused:
+        one.merge(yoro.fit(work.folder / "photos", source=BOTH, shots=4))
+    assert "digest" in str(refused.value)
+    assert len(str(refused.value)) < 500
+
+
+def test_an_endpoint_among_others_is_refused_with_a_budget_too():
+    with pytest.raises(SourceError, match="cannot be combined"):
+        open_source(f"{SMALL}+https://example.org", calls=Calls(budget=3))
+
+
 @pytest.mark.parametrize(
     ("source", "said"),
     [
         (f"{SMALL}+https://example.org", "asked over the network"),
+        ("embedded:lite0+lite2", "joined as in"),
         (f"{SMALL}+embedded:lite9", "lite9"),
         ("+".join([SMALL] * 9), "at most 8"),
     ],
@@ -177,6 +205,11 @@ def test_what_cannot_be_combined_is_said(source, said):
 
 def test_the_same_network_twice_has_two_names():
     assert open_source(f"{SMALL}+{SMALL}").layout.names == ("lite0-64/logits", "lite0-64~2/logits")
+
+
+def test_networks_are_called_as_their_makers_call_them():
+    names = ["torchvision:resnet18/IMAGENET1K_V1", "open_clip:ViT-B-32/openai", "open_clip:local-dir:nets/mine"]
+    assert short_names(names) == ["resnet18", "ViT-B-32", "mine"]
 
 
 def test_refinement_wants_one_network(work):

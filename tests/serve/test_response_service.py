@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import io
+import json
 import subprocess
 import sys
 
 import numpy as np
+import onnx
 import pytest
 from PIL import Image
 
@@ -16,6 +18,7 @@ from services import running
 from yoro.data.decoding import decode
 from yoro.data.geometry import Geometry
 from yoro.errors import SourceError
+from yoro.serve.response_service import ServedSource
 from yoro.sources import open_source
 
 
@@ -53,6 +56,13 @@ def test_a_fit_over_the_service_is_the_fit_of_the_source_here(responding, photos
     assert moved.predict(files) == here.predict(files)
     with pytest.raises(SourceError, match="asks a host on the network"):
         yoro.load(tmp_path / "m.yoro").predict(files)
+
+
+def test_clients_of_several_networks_are_told_no_paths(tmp_path):
+    file = tmp_path / "secret.onnx"
+    onnx.save(open_source("embedded:lite0?side=64").onnx_model(), file)
+    served = ServedSource(f"onnx:{file}?mean=0,0,0&std=1,1,1+embedded:lite0?side=64", "all", "cpu")
+    assert str(tmp_path) not in json.dumps(served.facts())
 
 
 def test_a_square_of_the_sources_side_is_answered_as_it_is(responding, photos):

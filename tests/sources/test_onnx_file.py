@@ -166,6 +166,16 @@ def test_files_that_are_no_classifier_are_refused(tmp_path):
         open_source(write_model(tmp_path / "m.onnx", axes=3))
 
 
+def test_a_network_of_grey_images_is_not_asked_for_its_layout(tmp_path):
+    name = write_model(tmp_path / "m.onnx")
+    model = onnx.load(tmp_path / "m.onnx")
+    model.graph.input[0].type.tensor_type.shape.dim[1].dim_value = 1
+    onnx.save(model, tmp_path / "m.onnx")
+    with pytest.raises(SourceError, match="RGB") as refused:
+        open_source(name)
+    assert "layout=" not in str(refused.value)
+
+
 def test_open_axes_need_the_layout_said(tmp_path, images):
     name = write_model(tmp_path / "m.onnx")
     model = onnx.load(tmp_path / "m.onnx")

@@ -133,7 +133,7 @@ class JointStatistics:
         return [responses[:, part] for part in self.layout.slices]
 
     def _shared(self, other: JointStatistics) -> Layout | None:
-        if self._layout and other._layout and self._layout != other._layout:
+        if self._layout and other._layout and self._layout.numbered != other._layout.numbered:
             names = [", ".join(one._layout.names) for one in (self, other) if one._layout]
             if len(self.parts) != 1 or len(other.parts) != 1:
                 raise WidthError(f"Statistics of the readings {names[0]} and {names[1]} come from different sources.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import TypeVar
 
@@ -106,6 +106,19 @@ class Layout:
     def networks(self) -> tuple[str, ...]:
         """The networks that are read, each once."""
         return tuple(dict.fromkeys(reading.network for reading in self.readings))
+
+    def called(self, networks: Sequence[str]) -> Layout:
+        """The layout with other names for the networks, in their order; a single network has none."""
+        names = dict(zip(self.networks, networks, strict=True))
+        readings = [
+            replace(one, name=f"{names[one.network]}/{one.layer}" if one.network else one.name) for one in self.readings
+        ]
+        return replace(self, readings=tuple(readings))
+
+    @property
+    def numbered(self) -> Layout:
+        """The layout with numbers for the networks: what they are called makes no response different."""
+        return self.called([str(i) for i in range(len(self.networks))])
 
     def places(self, layer: str) -> list[int]:
         """Where the readings of that layer stand, one for each network that has it."""

@@ -94,15 +94,26 @@ def difference(one: Json | None, two: Json | None) -> str:
         mine, theirs = (part if isinstance(part, dict) else {} for part in (mine, theirs))
         odd = differing(mine, theirs)
         if odd:
-            return f"the {odd[0]} of their {what}: {mine.get(odd[0])!r} and {theirs.get(odd[0])!r}"
+            shown = "name" if odd[0] in ("networks", "readings") else odd[0]
+            return f"the {odd[0]} of their {what}: {mine.get(shown)!r} and {theirs.get(shown)!r}"
     return next((said for what, said in WHOLE.items() if one.get(what) != two.get(what)), "")
 
 
 def differing(one: Json, two: Json) -> list[str]:
     """Keys in which two descriptions of a source differ; where it lies does not matter, which function it is does."""
-    odd = sorted(key for key in {*one, *two} - PLACES if one.get(key) != two.get(key))
-    functions = {str(part.get("name")).rpartition(":")[2] for part in (one, two) if part.get("digest_of") == "code"}
-    return odd or (["name"] if len(functions) > 1 else [])
+    one, two = _without_places(one), _without_places(two)
+    return sorted(key for key in {*one, *two} if one.get(key) != two.get(key))
+
+
+def _without_places(described: Json) -> Json:
+    """A description without what sources are called and where they lie; of code, the function's name stays."""
+    kept = {key: value for key, value in described.items() if key not in PLACES}
+    if described.get("digest_of") == "code":
+        kept["name"] = str(described.get("name")).rpartition(":")[2]
+    if isinstance(networks := described.get("networks"), list):
+        kept["networks"] = [_without_places(one) for one in networks]
+        kept["readings"] = described.get("readings") and Layout.from_config(described["readings"]).numbered
+    return kept
 
 
 @dataclass(repr=False)

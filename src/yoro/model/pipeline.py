@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -25,6 +26,7 @@ from yoro.sources.protocol import FREE, Calls, layout_of, with_defaults
 
 if TYPE_CHECKING:
     from yoro.sources import ResponseSource
+    from yoro.sources.ensemble import Ensemble
 
 
 @dataclass(frozen=True)
@@ -159,6 +161,9 @@ def reopen_pipeline(
             f"{name!r} is not what this model was fitted on: its {odd[0]} differs. "
             f"The model's responses would mean something else; give the original with --source, or fit again."
         )
+    if (recorded := origin.layout) is not None and recorded.networks != layout.networks:  # their files were renamed
+        renamed = cast("Ensemble", opened).called(recorded.networks)
+        pipeline = replace(pipeline, source=renamed, layout=recorded)
     return pipeline
 
 
@@ -170,6 +175,6 @@ def allowed_source(origin: Origin, source: str | None) -> str:
     if source is None and (why := needs_consent(origin.name)):
         raise SourceError(
             f"This model was fitted on {origin.name!r}, which {why}. "
-            f"Name it to allow that: --source {origin.name} (source=...)."
+            f"Name it to allow that: --source {shlex.quote(origin.name)} (source=...)."
         )
     return source or origin.name

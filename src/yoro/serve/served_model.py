@@ -151,8 +151,7 @@ class ServedSource(ServedPipeline):
 
     def __init__(self, name: str, read: str, device: str) -> None:
         pipeline = make_pipeline(PipelineSettings(source=name, read=read, device=device))
-        source = pipeline.source.describe()
-        self._source = {key: value for key, value in source.items() if key != "name"}
+        self._source = _nameless(pipeline.source.describe())
         super().__init__(pipeline, pipeline.source.width, json.dumps(self._source, sort_keys=True).encode())
         self.warm_up()
 
@@ -163,6 +162,14 @@ class ServedSource(ServedPipeline):
     def facts(self) -> Json:
         """What a client must know to use the responses as if the backbone ran there; no paths on this machine."""
         return {"source": self._source, "width": self.width, "readings": self.pipeline.layout.config()}
+
+
+def _nameless(described: Json) -> Json:
+    """What identifies a backbone but for its name, which may be a path; the same of its networks."""
+    said = {key: value for key, value in described.items() if key != "name"}
+    if isinstance(networks := said.get("networks"), list):
+        said["networks"] = [_nameless(network) for network in networks]
+    return said
 
 
 class FixedSource:

@@ -162,7 +162,8 @@ def find_embedded(name: SourceName) -> tuple[Path, int]:
         raise SourceError(f"{name.text!r}: 8-bit arithmetic is there for {', '.join(EIGHT_BITS)}; leave out 'int8'.")
     if name.rest not in NETWORKS:
         known = ", ".join(f"embedded:{rest}" for rest in (*NETWORKS, "conse"))
-        raise SourceError(f"{name.text!r} is not an embedded source; choose one of {known}.")
+        several = " Several are joined as in embedded:lite0+embedded:lite2." if set(name.rest) & set("+, ") else ""
+        raise SourceError(f"{name.text!r} is not an embedded source; choose one of {known}.{several}")
     network, path = NETWORKS[name.rest], weight_file(name.rest)
     side = side_option(name, network.side)
     if side < SMALLEST_SIDE:

@@ -76,6 +76,12 @@ class Ensemble(ResponseSource):
         chosen.silent = frozenset(self.networks) - set(networks)
         return chosen
 
+    def called(self, networks: Sequence[str]) -> Self:
+        """The same networks by other names, those that a model has recorded."""
+        named = copy(self)
+        named.networks, named.layout = list(networks), self.layout.called(networks)
+        return named
+
     def respond(self, images: Images) -> Responses:
         check_images(images, self.side)
         out = np.zeros((len(images), self.width), np.float32)

@@ -69,14 +69,21 @@ def split_names(text: str, prefixes: Iterable[str], own: Iterable[str] = ()) -> 
 def short_names(names: Sequence[str]) -> list[str]:
     """What each of several networks is called: short, and different from the others.
 
-    >>> short_names(["embedded:lite0", "embedded:lite0?side=320", "onnx:nets/mine.onnx"])
-    ['lite0', 'lite0-320', 'mine']
+    >>> short_names(["embedded:lite0", "embedded:lite0?side=320", "onnx:nets/mine.onnx", "hf:acme/vit@main/model.onnx"])
+    ['lite0', 'lite0-320', 'mine', 'vit']
     """
     made: list[str] = []
     for name in names:
-        head, _, query = name.partition(":")[2].partition("?")
+        prefix, _, rest = name.partition(":")
+        head, _, query = rest.partition("?")
         side = re.search(r"(?:^|&)side=(\d+)", query)
-        last = re.split(r"[:/\\]", head.rstrip("/\\"))[-1].removesuffix(".onnx")
+        parts = re.split(r"[:/\\]", head.rstrip("/\\"))
+        if prefix == "hf":  # OWNER/NAME@REVISION/FILE, where most files are called model.onnx
+            last = parts[1].partition("@")[0]
+        elif prefix in ("torchvision", "open_clip") and ":" not in head:  # NAME/WEIGHTS, not a local folder
+            last = parts[0]
+        else:
+            last = parts[-1].removesuffix(".onnx")
         base = re.sub(r"[^\w.-]", "-", last)
         short = base[-NETWORK_NAME:] + (f"-{side[1]}" if side else "")
         again = sum(other == short or other.rpartition("~")[0] == short for other in made)

@@ -135,7 +135,9 @@ def _open(file: OnnxFile, name: SourceName, read: Reading, threads: int | None) 
     constants = {tensor.name for tensor in inner.graph.initializer}
     inputs = [value for value in inner.graph.input if value.name not in constants]
     if len(inputs) != 1:
-        raise SourceError(f"{name.text!r} has {len(inputs)} inputs; a classifier of images has one.")
+        raise SourceError(
+            f"{name.text!r} has {len(inputs)} inputs; a classifier of images has one. Export it with one."
+        )
     given_side = parse_side(facts["side"], _where(name, "side")) if "side" in facts else None
     batch, side, channels_first, takes_bytes = _input_form(inputs[0], name, given_side, said)
     mean, std = _normalisation(facts, name, takes_bytes)
@@ -215,14 +217,17 @@ def _input_form(
     dims = [dim.dim_value if dim.dim_value > 0 else None for dim in tensor.shape.dim]  # None: dynamic
     if tensor.elem_type not in ELEMENTS or len(dims) != 4:
         kind = onnx.TensorProto.DataType.Name(tensor.elem_type).lower()
-        raise SourceError(f"{name.text!r} takes {kind} {dims}; expected float or uint8 images with four axes.")
+        raise SourceError(
+            f"{name.text!r} takes {kind} {dims}; expected float32 or uint8 images with four axes. Export it so."
+        )
     shown = "nchw" if dims[1] == 3 else "nhwc" if dims[3] == 3 else said.get("layout", "")
     layout = name.options.get("layout") or shown
     if layout not in ("nchw", "nhwc"):
-        raise SourceError(
-            f"{name.text!r} takes {dims}, where no axis has three colours. "
-            "Add layout=nchw or layout=nhwc, as in onnx:PATH?layout=nchw."
-        )
+        if None in (dims[1], dims[3]):
+            todo = "Add layout=nchw or layout=nhwc, as in onnx:PATH?layout=nchw (--layout of `yoro models add`)."
+        else:
+            todo = "Export a network for RGB images, (n, 3, side, side) or (n, side, side, 3)."
+        raise SourceError(f"{name.text!r} takes {dims}, where no axis has three colours. {todo}")
     height, width = dims[2:] if layout == "nchw" else dims[1:3]
     side = given or height or width or DEFAULT_SIDE
     if height not in (None, side) or width not in (None, side):

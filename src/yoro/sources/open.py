@@ -75,8 +75,8 @@ def open_source(
     1000
     """
     names = member_names(name)
-    if len(names) > 1 and calls == FREE:
-        return _open_ensemble(names, read, device, threads)
+    if len(names) > 1:
+        return _open_ensemble(names, read, device, threads, calls)
     source = _open_one(name, read, device, threads, calls)
     return with_defaults(source).read_all() if read == "all" else source
 
@@ -107,16 +107,20 @@ def member_names(name: str) -> list[str]:
     return split_names(name, KINDS, added_names() if SEPARATOR in name else ())
 
 
-def _open_ensemble(names: Sequence[str], read: str, device: str, threads: int | None) -> ResponseSource:
+def _open_ensemble(names: Sequence[str], read: str, device: str, threads: int | None, calls: Calls) -> ResponseSource:
     from yoro.sources.ensemble import Ensemble
 
+    kinds = {name: find_kind(name)[1] for name in names}
+    for name, kind in kinds.items():
+        if kind.ask:
+            raise SourceError(
+                f"{name!r} is asked over the network and cannot be combined with others. Use it alone; where networks "
+                "are served by `yoro serve --responses A+B`, they can be combined there."
+            )
     members = []
     for name in names:
-        kind = find_kind(name)[1]
-        if kind.ask:
-            raise SourceError(f"{name!r} is asked over the network and cannot be combined with others; use it alone.")
-        here = device if kind.needs_torch else "auto"
-        member = with_defaults(_open_one(name, read, here, threads, FREE))
+        here = device if kinds[name].needs_torch else "auto"
+        member = with_defaults(_open_one(name, read, here, threads, calls))
         members.append(member.read_all() if read == "all" and not is_dual(member) else member)
     return Ensemble(members, threads)
 
