@@ -25,7 +25,7 @@ from yoro.mappings.affine import AffineMapping
 
 Array = NDArray[np.float64]
 
-JITTER = 1e-12  # of the mean square of the rows, so that equal rows can be factorised
+JITTER = 1e-12  # relative to the mean square of the rows, so that equal rows can be factorised
 
 
 class FixedTargetLeaveOneOut(LeaveOneOut):

@@ -17,7 +17,7 @@ from yoro.studio.workspace import Workspace
 from yoro.trust.answering import Answerer
 from yoro.trust.occlusion import occlusion_map
 
-STRANGE = 0.05  # what is no more typical than this share of the photos is unknown
+STRANGE = 0.05  # an image is unknown if at most this share of the photos is as unusual
 SOON = 0.5  # seconds that an answer waits for the out-of-distribution measure
 BARS, NEAREST = 12, 6
 GRID = 7  # cells to a side that are covered one by one
