@@ -41,7 +41,7 @@ EPOCHS = 100_000  # of a refinement
 SERVICE_NUMBER = 1_000_000  # of a service's option: images, megabytes, connections or seconds
 CLUSTER_ACTORS = 100_000
 CLUSTER_BLOCK = 1_000_000  # images of a block that one process reads at once
-PARQUET_GROUP_BYTES = 4 * GB  # of a group of rows in a Parquet file, as it says
+PARQUET_GROUP_BYTES = 4 * GB  # of a row group in a Parquet file, as declared
 SHARD_SIDECAR_BYTES = 1 * MB  # of the label, text or JSON beside an image in a WebDataset shard
 
 READINGS = 64  # of one response
@@ -51,12 +51,12 @@ READING_NAME = 40  # characters
 MODEL_FILE_BYTES = 4 * GB  # of one file of a model
 MODEL_CONFIG_BYTES = 16 * MB
 MODEL_CLASSES = 100_000  # a fit of two examples each, of width 32, takes minutes and less than 4 GB
-RECEIPT_BYTES = 1 * GB  # of a receipt of forgetting: about 100 for each image
+RECEIPT_BYTES = 1 * GB  # of an unlearning receipt: about 100 for each image
 PARTIES = 1_000  # of one sum
 AGREEMENT_BYTES = 64 * MB  # of what parties agree on, of a key, or of a confirmation
 SHARES = 1_000_000  # of the same data, one file of statistics each
 TOGETHER_IMAGES = 50_000  # images answered together: 1 GB of responses at width 5,256
-RESERVOIR_CAPACITY = 10_000_000  # individual responses that a model may want to keep; room is made as they come
+RESERVOIR_CAPACITY = 10_000_000  # individual responses that a model may keep; memory is allocated as they come
 SEED = 2**63 - 1  # the largest seed, and minus it the least
 
 BANK_FILE_BYTES = 64 * MB

@@ -75,7 +75,7 @@ def test_fit_says_the_result_and_the_next_step_first(work: Path) -> None:
     saved, expected, following = said.splitlines()
     assert saved == "Saved m.yoro: 3 classes, 60 examples."
     assert re.match(r"Expected accuracy \d\d % \(\d\d to \d\d\)\. Weakest: ", expected)
-    assert expected.endswith(("left, taken for right.", "right, taken for left."))
+    assert expected.endswith(("left, mistaken for right.", "right, mistaken for left."))
     assert following == "Next: yoro predict m.yoro NEW.npz"
     told = run("inspect", "m.yoro", cwd=work).stdout
     assert "by leave-one-out (95 %" in told

@@ -92,7 +92,7 @@ def test_an_unlabelled_folder_beside_splits_is_no_class(tmp_path: Path, splits: 
     save(tmp_path / "unlabelled" / "b.png")
     found = find(tmp_path)
     assert (found.classes, found.splits) == (["cat"], sorted(splits))
-    assert said(found, "beside the splits", "'unlabelled'")
+    assert said(found, "next to the splits", "'unlabelled'")
 
 
 @pytest.mark.parametrize("wrapper", ["photos", "photos/photos"])

@@ -342,7 +342,7 @@ def test_a_hundred_classes_have_names_and_hints_at_the_matrix():
     drawn = page(names, n=2000)
     parsed = Page(drawn)
     assert "large_picture" not in drawn
-    assert sum("taken for" in word for word in parsed.words) == sum(
+    assert sum("mistaken for" in word for word in parsed.words) == sum(
         count > 0 for i, row in enumerate(evaluation(names, n=2000).confusion) for j, count in enumerate(row) if i != j
     )
     for name in names:
@@ -409,7 +409,7 @@ def test_cells_of_the_matrix_open_their_photos_and_nothing_else_does():
     opened = [a["id"] for tag, a in parsed.tags if (a.get("class") or "") == "cell"]
     assert links == ["#cell-0-0", "#cell-1-2"]  # 1, 2, 10: in the order in which people count
     assert [f"#{place}" for place in opened] == links
-    assert "2 taken for 10: 6 of" in parsed.text
+    assert "2 mistaken for 10: 6 of" in parsed.text
 
 
 def test_a_hundred_classes_show_their_worst_part_first():

@@ -138,7 +138,7 @@ def test_a_folder_becomes_classes_and_the_matrix_opens_its_cells(chromium, tmp_p
         chromium.click("#confusion summary")
         chromium.until("return document.querySelectorAll('#matrix td button').length === 16")
         chromium.click("#matrix td button.right")
-        chromium.until("return document.getElementById('gallery-title').innerText.includes('taken for')")
+        chromium.until("return document.getElementById('gallery-title').innerText.includes('mistaken for')")
         chromium.until("return document.querySelectorAll('#gallery li').length > 0")
         assert complaints(chromium, studio) == []
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from yoro.model.metrics import Evaluation
 
 MOST_NAMES = 60  # classes whose names still fit beside a matrix
-MOST_PIXELS = 1000  # of a side of a confusion matrix; of more classes neighbours share one
+MOST_PIXELS = 1000  # cells per side of a confusion matrix; with more classes, neighbours share a cell
 ACROSS = 6  # pictures in a row
 
 

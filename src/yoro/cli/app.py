@@ -80,11 +80,11 @@ EARLIER = {  # spellings that still work, and what is said of them
         "`yoro clean` is now `yoro issues --fix LIST --model M.yoro`, which moves the files as well.",
     ),
 }  # fmt: skip
-# of Ctrl-C: these write at the end or not at all
+# verbs that write at the end or not at all, for the message on Ctrl-C
 WRITE_AT_END = ("predict", "evaluate", "issues", "export", "explain", "advise", "compare", "respond", "merge")
 LEAST_MEMORY = 800 * 2**20  # address space to load the libraries and run the embedded backbone
 MEMORY_PER_CORE = 128 * 2**20  # and for the threads of each core
-NEAR = 0.75  # share of a memory limit from which on an unknown error counts as a lack of memory
+NEAR = 0.75  # share of the memory limit above which an unknown error is reported as out of memory
 NO_MEMORY = ("can't start new thread", "failed to map segment", "cannot allocate memory")
 
 

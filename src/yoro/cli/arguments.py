@@ -71,7 +71,7 @@ def called(paths: Sequence[str]) -> str:
 
 
 ADDRESS = re.compile(r"auto|local|ray://\S+|[\w.-]+:\d+")  # of a Ray
-BARE = {  # options whose value may be left out: what a value looks like, and what its absence means
+BARE = {  # options with an optional value: what a value looks like, and what a missing one means
     "--ray": (ADDRESS, "local"),
     "--fix": (re.compile(r".*\.(csv|tsv|jsonl|ndjson)"), "review"),
 }

@@ -176,7 +176,7 @@ def verify(
     found = check(classifier, receipt, left, loading=reading, progress=not output.quiet)
     lines = [f"{'holds' if finding.holds else 'FAILS'}  {finding.said}" for finding in found.findings]
     output.show(found.to_json(), "\n".join([*lines, *(f"not certain  {sentence}" for sentence in found.uncertain)]))
-    name_skipped(found.skipped)  # what cannot be read was not fitted, or the data would not be the same
+    name_skipped(found.skipped)  # an unreadable image was not fitted: it is listed, and is no failure
     if not found.holds:
         say("Verification failed.")
         sys.exit(1)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 FOLDER = Path("yoro-demo")
 HELD_OUT = 0.3  # of the digits
-SIDE = 64  # of the digits as pictures; they have 8 x 8 pixels
+SIDE = 64  # pixels per side of the digits as pictures; the originals have 8 x 8
 PIECE = 48  # pixels, the side of a piece of a photograph
 FITTED_PIECES, NEW_PIECES = 8, 20  # of each kind
 # What scikit-learn's two photographs show: which of them, and the boxes (left, top, right, bottom) that pieces to fit

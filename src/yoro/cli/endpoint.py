@@ -18,7 +18,7 @@ from yoro.option import check_range, option
 
 app = verb_group("endpoint")
 
-MOST_LINES = 50_000  # of one file of requests: what batch endpoints usually take
+MOST_LINES = 50_000  # per file of requests: what batch endpoints usually accept
 MOST_MEGABYTES = 190
 MOST_WRONG = 20  # lines that are named one by one
 SHOWN = 5  # numbers of a vector

@@ -52,7 +52,7 @@ def _expected(model: Model, left_out: Evaluation) -> list[str]:
         told += f", {percent_text(left_out.balanced_accuracy, places, ' %')} averaged over the classes"
     sentences = [f"{told}."]
     repeated = [(content, label) for _, content, label in model.ledger.repeated()]
-    if len(set(repeated)) < len(repeated):  # of two classes with the same images, each misleads about the other
+    if len(set(repeated)) < len(repeated):  # two classes with the same images mislead each other
         sentences.append("Duplicates are among the photos, so this is optimistic.")
 
     def bound(one: ClassFigures) -> float:
@@ -60,7 +60,7 @@ def _expected(model: Model, left_out: Evaluation) -> list[str]:
 
     weak = min(seen, key=bound) if lopsided else min(seen, key=lambda one: one.recall or 0.0)
     taken = next((pair.answer for pair in left_out.confusions(len(seen) ** 2) if pair.truth == weak.name), None)
-    mistaken = f", taken for {taken}" if taken else ""
+    mistaken = f", mistaken for {taken}" if taken else ""
     if lopsided:
         low, high = (percent_text(one, 0, "") for one in wilson_interval(weak.recall or 0.0, weak.n))
         right = f"{round((weak.recall or 0.0) * weak.n):,} of {weak.n:,} right ({low} to {high} %)"

@@ -189,7 +189,7 @@ def text(model: Model) -> str:
     kept = "none kept" if model.reservoir is None else f"{len(model.reservoir):,} kept"
     kept += "; no image hashes" if statistics.total and not len(model.ledger) else ""
     lines = [
-        f"source       {model.origin.name}, responses of width {statistics.width}",
+        f"source       {model.origin.name}, width {statistics.width:,}",
         f"examples     {statistics.total:,.0f} of {len(statistics.classes)} classes; individual responses: {kept}",
         *_accuracy(model),
         *_readings(model),

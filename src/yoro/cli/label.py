@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from yoro.desk.output import DeskResult
     from yoro.desk.session import DeskSession
 
-SUFFIX = ".yoro-desk"  # of the folder where the work is kept, beside what comes of it
+SUFFIX = ".yoro-desk"  # suffix of the folder where the work is saved, beside the result
 
 
 @shown()

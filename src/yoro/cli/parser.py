@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 SUBVERBS = 13  # characters of the column of verbs in the help of a group
 NAMES = 24  # characters of the column of names in a help; a longer name has a line of its own
 WIDEST = 110  # of a help
-ALIKE = {  # verbs, and what people call them who come from elsewhere
+ALIKE = {  # verbs, and their names in other tools
     "fit": "train learn", "evaluate": "test eval val score", "predict": "infer classify", "update": "add",
     "refine": "finetune fine-tune", "export": "convert", "models": "list", "inspect": "info show", "studio": "gui ui",
 }  # fmt: skip

@@ -115,7 +115,7 @@ def join(
     _tell_two(session.agreement, output)
     output.tell(
         f"Next, when all have joined: yoro parties show {folder}, and compare the fingerprints with the other parties "
-        "over another channel, such as the telephone; whoever can replace a key in the folder can read your sums. "
+        "over another channel, such as the telephone; anyone who can replace a key in the folder can read your sums. "
         f"Then: yoro parties mask {folder} DATA --key {key}"
     )
 

@@ -136,7 +136,7 @@ def _predict_on_ray(
     from yoro.trust.answering import make_answerer
 
     if rows.together:
-        raise UsageError("--together holds all images in one process; remove it, or --ray.")
+        raise UsageError("--together needs all images in one process; remove it, or --ray.")
     if pictures.asked or rows.kind not in (None, "parquet"):
         raise UsageError("--ray writes rows as Parquet; remove --sort-into, --html and --format.")
     classifier = reading.load(model)

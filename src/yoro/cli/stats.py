@@ -154,7 +154,7 @@ def shard_text(shard: Shard) -> str:
 
     statistics = shard.gathered.statistics
     lines = [
-        f"source       {shard.origin.name}, responses of width {statistics.width}",
+        f"source       {shard.origin.name}, width {statistics.width:,}",
         f"layers       {', '.join(statistics.layout.names)}",
         f"examples     {statistics.total:,.0f} of {counted(len(statistics.classes), 'class')}",
         f"parts        {told_parts(shard)}",

@@ -34,7 +34,7 @@ class Opening:
     settings: PipelineSettings
     threads: int
     batch_size: int
-    described: Mapping[str, object]  # by the pipeline of the process that asks; an actor's must say the same
+    described: Mapping[str, object]  # as the calling process describes its pipeline; that of an actor must be the same
     both_views: bool = False
     origin: Origin | None = None  # of a model, where that says how images are read
     networks: Collection[str] | None = None  # that are run; None is all

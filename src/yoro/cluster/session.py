@@ -23,7 +23,7 @@ from yoro.model.settings import ClusterSettings, Tell, silence
 from yoro.sources.open import member_names
 
 LOCAL = "local"
-STORE_BYTES = 2_000_000_000  # of a local object store, which holds pixels on their way; less where memory is small
+STORE_BYTES = 2_000_000_000  # bytes of a local object store, which holds pixels in transit; less if memory is small
 STORE_SHARE = 0.3  # of the memory that is free
 QUIET = {  # without these Ray writes to the terminal and shows a bar for every stage
     "RAY_DEDUP_LOGS": "0",
@@ -32,7 +32,7 @@ QUIET = {  # without these Ray writes to the terminal and shows a bar for every 
     "RAY_BACKEND_LOG_LEVEL": "fatal",
 }
 ASKED = ("http:", "https:", "endpoint:")  # sources that are not run here
-LEFT_OUT = ("start_api_server", "start_monitor")  # methods of Ray's Node that talk to hosts outside this machine
+LEFT_OUT = ("start_api_server", "start_monitor")  # methods of Ray's Node that contact other hosts
 LAST_WORDS = 300  # characters of what Ray said
 HTTP2, SETTINGS = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0", b"\4"  # how clients begin, and servers answer
 PATIENCE = 10.0  # seconds for the machine at an address to answer
@@ -241,7 +241,7 @@ def _by_itself() -> Iterator[None]:
             f"Ray {__version__} lacks Node.{lacking[0]}, which is needed to keep Ray from contacting other hosts. "
             "Install an earlier Ray, or start one with `ray start --head` and use --ray auto."
         )
-    loopback = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"  # what "0" does there does it everywhere: 127.0.0.1 is its address
+    loopback = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"  # "0" makes 127.0.0.1 its address, on every system
     before = {name: getattr(node.Node, name) for name in LEFT_OUT}
     joins, told = ray_constants.ENABLE_RAY_CLUSTER, os.environ.get(loopback)
     os.environ[loopback], ray_constants.ENABLE_RAY_CLUSTER = "0", False

@@ -28,7 +28,7 @@ LOOP = "Ignored, a link back to a folder already read"
 OUTSIDE = "Ignored, outside any class folder"
 EMPTY = "Ignored, a class folder without images"
 EMPTY_SPLIT = "Ignored, a split folder without class folders"
-BESIDE = "Ignored, beside the splits and without a class"
+BESIDE = "Ignored, next to the splits and without a class"
 
 UNLABELLED = frozenset({"unlabelled", "unlabeled", "unsorted", "unknown"})  # folders whose name says so
 FOREIGN = "__MACOSX"  # which a Mac puts into its archives beside the real thing

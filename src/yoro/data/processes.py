@@ -48,7 +48,7 @@ sys.path += [path for path in sys.argv[2:] if path not in sys.path]
 import importlib.util, os, signal
 getattr(os, "nice", int)(int(sys.argv.pop(1)))
 try:
-    os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))  # preempts nobody, so that caches hold what they held
+    os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))  # preempts no other thread, which keeps its caches warm
 except (AttributeError, OSError):
     pass
 signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
@@ -59,7 +59,7 @@ spec.loader.exec_module(sys.modules["yoro"])
 from yoro.data.decoding_worker import main
 main()
 """
-BEHIND = 10  # niceness: decoding takes what the forward pass leaves; starved, that leaves everything
+BEHIND = 10  # niceness: decoding gets the CPU time that the forward pass leaves
 AHEAD = 2  # images that a process of a pool has at once: it need not wait for the next
 _PIPE_BYTES = 1 << 20  # Linux: at 64 kB, the default, moving a batch takes twice the time
 _SET_PIPE_SIZE = 1031  # F_SETPIPE_SZ

@@ -187,7 +187,7 @@ def to_refine(
     if not len(out):
         raise InputError(
             "Refinement needs validation images, and the classes are too small to hold any out. Give some with --val "
-            "(val=...), or as a folder 'val' beside 'train'."
+            "(val=...), or as a folder 'val' next to 'train'."
         )
     told = f"No validation images given; holding out {len(out):,} of {counted(len(train), 'image')} (seed {seed})."
     return [train[i] for i in kept], [train[i] for i in out], [*notes, told]
@@ -203,8 +203,8 @@ def refuse_one_class(classes: Collection[str], data: object) -> None:
     below = folder_of_several(on_disk(Path(data))) if isinstance(data, str | Path) and Path(data).is_dir() else None
     meant = f" If the classes are the folders in '{Path(str(data)) / below}', give that." if below else ""
     raise InputError(
-        f"All images{where} are of one class, {only!r}; a classifier needs at least 2. Give a folder that holds a "
-        f"folder of images for each class, or several folders.{meant}"
+        f"All images{where} are of one class, {only!r}; a classifier needs at least 2. Give a folder with one "
+        f"subfolder of images per class, or several folders.{meant}"
     )
 
 

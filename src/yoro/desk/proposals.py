@@ -20,8 +20,8 @@ from yoro.trust.active_learning import spread_doubt
 
 Rows = NDArray[np.intp]
 
-SHARES = (0.99, 0.97, 0.95, 0.9, 0.8)  # of labels expected to be right, that can be accepted at once
-ENOUGH = 8  # labels a class, in the median, beyond which the pile teaches nothing and is not asked
+SHARES = (0.99, 0.97, 0.95, 0.9, 0.8)  # share of labels expected to be right, from which they can be accepted at once
+ENOUGH = 8  # median labels per class beyond which unlabelled images add nothing and are not used
 TEMPERATURES = np.geomspace(0.05, 20.0, 61)  # times the one of the fit
 
 

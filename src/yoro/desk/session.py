@@ -131,7 +131,7 @@ class DeskSession:
             tell(f"Left out: {message}")
         listed = self._database.execute("SELECT row, place, name FROM photos")
         photos = dict[int, Example]()
-        for row, place, name in listed:  # one that is not in the pile any more is as one that was moved
+        for row, place, name in listed:  # one that is no longer in the pile counts as moved
             photos[row - 1] = here.get(bytes(place)) or Example(Path(os.fsdecode(bytes(place))), None, str(name))
         return photos
 

@@ -16,7 +16,7 @@ from yoro.mappings.batches import Array
 
 Prior = str | Mapping[str, float]
 
-TOLERANCE = 0.1  # of the probability, spread over all classes, when candidates are compared
+TOLERANCE = 0.1  # share of the probability that is spread over all classes when candidates are compared
 BLOCK = 2**16  # scores of a block, at least
 WORTH_THREADS = 16  # blocks
 MIN_ROWS = 8

@@ -23,7 +23,7 @@ from yoro.discriminant.statistics import ResponseStatistics
 from yoro.mappings.affine import AffineMapping
 from yoro.mappings.batches import Array
 
-JITTER = 1e-12  # of the mean square of the rows, so that equal rows can be factorised
+JITTER = 1e-12  # relative to the mean square of the rows, so that equal rows can be factorised
 
 
 class FixedTargetLeaveOneOut(LeaveOneOut):

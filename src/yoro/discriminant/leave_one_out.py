@@ -36,7 +36,7 @@ KEPT_SCORES = 16_000_000
 EXACT = 1e-13  # what interpolation between metrics may add to a product, relatively
 ROUGH = 1e-6  # and where it is enough to know which shrinkages are far from the best
 WORTH_ROUGH = 2**22  # products of a member, a class and a coordinate from which rough scores are much quicker
-FEWEST = 100  # responses of a sample, however many classes there are
+FEWEST = 100  # minimum size of a sample of responses, whatever the number of classes
 
 
 def sample_size(classes: int, *, kept: bool = False) -> int:
@@ -97,7 +97,7 @@ class _Singles:
     residuals: Array  # (m, rank) from the mean of their class
     count: Array  # of their class
     unit: Array  # what leaving out takes from it
-    freedom: Array  # one by the degrees of freedom that are left; 0 where no covariance is left
+    freedom: Array  # 1 / remaining degrees of freedom; 0 if no covariance is left
     shares: Array  # (m, nodes) by which inverses at the nodes make their own
     rough: Array  # (m, few nodes) the same with fewer
     single: NDArray[np.float32]  # the residuals in single precision, where rough scores are worth their while

@@ -30,7 +30,7 @@ WORTH = 2.0  # standard errors by which readings beyond the usual ones must lowe
 WORTH_AMONG = 0.5  # and several networks that of the first: weights of many heads are held to equal ones the more
 LEAST_GAIN = 0.005  # nats per image: where all answers are right, even noise lowers the loss a little
 SMALLEST_SHARE = 0.01  # of the answer: a head with less is left out
-SMALLEST_NETWORK = 0.05  # of the answer: a network with less is not worth its time
+SMALLEST_NETWORK = 0.05  # share of the answer below which a network is not worth its time
 SILENCE = 1e-3  # nats: if all heads together say less, the one most often right answers alone. One outlier among few
 # images can bring the likelihood to that.
 

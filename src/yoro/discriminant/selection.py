@@ -24,7 +24,7 @@ PAPER_GRID = (0.01, 0.03, 0.1, 0.3, 0.5, 0.8)
 # The paper's, and even steps of rho / (1 - rho) from 0.001 to the nearest class mean: where responses are wider than
 # they are many, what matters happens between 0.8 and 1.
 FINE_GRID = tuple(sorted({*PAPER_GRID, *(round(1 / (1 + 10 ** (-i / 4)), 5) for i in range(-12, 11)), 1.0}))
-COARSE = 4  # every so many candidates are tried first, then those beside the best
+COARSE = 4  # every COARSE-th candidate is tried first, then the neighbours of the best
 FOLDS = 5
 ROUNDING = 1e-12  # losses closer than this, relatively, are equal
 ROUGHLY = 1e-7  # rough losses closer than this, relatively, may be in another order; or than
@@ -100,7 +100,7 @@ def by_leave_one_out(
         return _by_head("loo", evidence)
     if not len(left_out):
         raise SelectionError(
-            "No kept response can be left out: each is the last of its class, or its group is. "
+            "Leave-one-out is impossible: every kept response, or its group, is the only one of its class. "
             f"Rules that work here: {working_rules(*_have(evidence), besides='loo')}."
         )
     left_out = left_out.sampled(sample_size(len(evidence.statistics.classes)))

@@ -57,8 +57,8 @@ ENOUGH = 6  # labels of a class from which on the mapping of the labels alone ha
 class PileChoice:
     """How unlabelled responses are used, and what that was worth on labels held out."""
 
-    weight: float  # of an unlabelled response beside a labelled one; 0 if they are not used
-    share: float  # of the mapping of the labels alone in the answer
+    weight: float  # weight of an unlabelled response relative to a labelled one; 0 if they are not used
+    share: float  # share of the mapping from labels alone in the answer
     readings: tuple[float, ...]  # the weight of every reading in the mixture
     used: int
     unlike: int  # left out because they lie too far from every class
@@ -84,7 +84,7 @@ class _Way:
 
     weight: float
     shrinkage: float
-    say: float  # of the mapping of the labels in the responsibilities
+    say: float  # share of the mapping from labels in the responsibilities
     sharpness: float  # spread of the scores that responsibilities are made of
 
 

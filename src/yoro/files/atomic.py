@@ -27,7 +27,7 @@ if sys.platform != "win32":  # which has no such locks: there two writers are no
     import fcntl
 
 DRAFT, OLD = ".tmp", ".old"  # endings of the names beside a path that belong to it
-TRIAL = 1 << 20  # bytes written and removed again to see whether a place can be written to
+TRIAL = 1 << 20  # bytes written as a test of whether a place is writable
 WAIT = 0.01  # seconds between two looks at a folder that is about to appear
 PATIENCE = 200  # looks
 
@@ -237,7 +237,7 @@ def _holding(path: Path, *, wait: bool = True) -> Iterator[None]:
     """A lock on a file or folder that is there; without waiting, an OSError if somebody else has it."""
     if sys.platform == "win32":
         if not wait:
-            raise OSError("nobody can be known to be dead here")
+            raise OSError("this system cannot tell whether a writer is alive")
         yield
         return
     descriptor = os.open(path, os.O_RDONLY)

@@ -57,5 +57,5 @@ def refusal_of(error: Any) -> RefusedError:
             return RefusedError(422, f"{'.'.join(map(str, first['loc']))}: {first['msg']}.")
         case HTTPException():
             return RefusedError(error.status_code, f"{error.detail}.", error.headers)
-        case _:  # a bug of ours or of a backbone's code; the guard writes the traceback to the log
+        case _:  # a bug, ours or of a backbone; the guard logs the traceback
             return RefusedError(500, f"The server failed ({type(error).__name__}); its log says more.")

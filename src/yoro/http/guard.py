@@ -129,10 +129,12 @@ class Guard:
         host = _only(headers, b"host")
         # DNS rebinding: a page of another site that points its own name at this machine sends that name as its host.
         if self._settings.local and _name(host) not in LOCAL_NAMES | {self._settings.host}:
-            raise RefusedError(403, f"This server answers this machine only, not as {plain(host)[:LOGGED_LENGTH]!r}.")
+            raise RefusedError(
+                403, f"Unknown host {plain(host)[:LOGGED_LENGTH]!r}: this server answers this machine only."
+            )
         private = self._access.private is not None and scope["path"].startswith(self._access.private)
         if (private or scope["method"] not in SAFE_METHODS) and _is_cross_site(headers, host):
-            raise RefusedError(403, "Cross-site request: pages of other sites may not use this server.")
+            raise RefusedError(403, "Cross-site request refused: pages of other sites may not use this server.")
         if self._access.token is not None and scope["path"] not in self._access.open:
             scheme, _, token = _only(headers, b"authorization").partition(" ")
             known = hmac.compare_digest(token.strip().encode(), self._access.token.encode())

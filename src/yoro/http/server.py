@@ -33,13 +33,13 @@ from yoro.http.settings import ServeSettings
 from yoro.http.supervisor import Supervisor
 
 SPARE_CONNECTIONS = 32  # beyond the limit, for `/healthz` while all others are being answered
-ADDRESS_SHARE = 0.5  # of the connections that one client address may hold
+ADDRESS_SHARE = 0.5  # share of the connections that one client address may hold
 SPARE_FILES = 256  # that a server needs beside its connections
 ACCEPTED_AT_ONCE = 16  # new connections; then those that are open have their turn
 LISTEN_AGAIN = 2.0  # seconds: without descriptors, asyncio stops accepting for one, and sets a backlog of its own
 BACKLOG = 4096  # connections that the system keeps until they are accepted; a client beyond it waits a second
 SECONDS_BETWEEN_WARNINGS = 60.0
-SPARE_SECONDS = 5.0  # that a graceful shutdown waits beyond the longest request
+SPARE_SECONDS = 5.0  # seconds that a graceful shutdown waits beyond the longest request
 Loaded = TypeVar("Loaded")
 
 

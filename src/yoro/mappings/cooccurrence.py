@@ -16,7 +16,7 @@ from yoro.mappings.affine import AffineMapping
 from yoro.mappings.batches import Array, check_batch, class_codes, refuse_non_finite
 
 SMOOTHING = 1.0  # lambda, the published value for BLM and BLM+
-SHARE = 0.15  # of the target classes: how many source classes an image speaks for under BLM+
+SHARE = 0.15  # share of the target classes: how many source classes an image counts for under BLM+
 BLOCK = 2048  # rows made float64 at a time: 16 MB at width 1000
 
 

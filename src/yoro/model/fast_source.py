@@ -22,9 +22,9 @@ from yoro.model.pipeline import make_pipeline
 from yoro.model.settings import FitSettings, PipelineSettings, SolveSettings, fast_sources
 from yoro.model.solve import solve
 
-SHARE = 32  # one image in so many is read again for the choice: about a tenth of the time of the pass
+SHARE = 32  # one image in 32 is read again for the choice: about a tenth of the time of the pass
 FEWEST, MOST = 96, 256  # images of the sample: with fewer, leave-one-out tells too little
-EACH = 8  # images of a class of the sample, if there are so many
+EACH = 8  # images per class in the sample, if the class has as many
 WORSE = 1.0  # standard errors by which the loss of a smaller canvas may be larger
 COMPARED = "To see what that costs on your images: yoro compare DATA --methods yoro,yoro-fast."
 

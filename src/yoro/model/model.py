@@ -264,7 +264,7 @@ def with_pile(
         sums = JointStatistics(layout, [ResponseStatistics(statistics.classes) for _ in layout.readings])
         sums.update(some.responses, some.labels.tolist())
         evidence = known(sums, some, prior, words)
-        with warnings.catch_warnings():  # the fit of all labels has said what is to be said
+        with warnings.catch_warnings():  # the fit on all labels has already warned
             warnings.simplefilter("ignore", DegenerateWarning)
             return evidence.mapping(evidence.judge(rule)[0])
 

@@ -37,8 +37,8 @@ from yoro.model.views import BothViews, preferred_views
 from yoro.text.encoded_bank import EncodedBank, encoded_bank_of
 
 ROWS_PER_UPDATE = 256  # responses that go into the statistics at once; a kill costs at most their forward passes
-FAR = 1e3  # times the median length of a response, beyond which one spoils the rest
-FEW = 2  # images of a class that are too few to say much
+FAR = 1e3  # times the median length: a longer response dominates the covariance
+FEW = 2  # images per class that are too few to evaluate
 SHOWN = 5  # sentences of one kind in the notes
 
 FITTED = ("", "train", "val")  # the splits that are fitted where none is held out
@@ -76,7 +76,7 @@ class ThisProcess:
                 checkpoint = Checkpoint(settings.checkpoint, fingerprint(examples, facts_of(read_by, settings)))
                 gathered, done = (checkpoint.read() if settings.resume else None) or (gathered, 0)
             streams = [read_by.stream(examples[done:], settings.loading)]
-        # Beside a forward pass the cores belong to decoding and to that.
+        # During a forward pass the cores are for the network and for decoding.
         with threadpool_limits(1, user_api="blas") if isinstance(read_by, Pipeline) else nullcontext():
             for stream in streams:
                 chosen = stream if self.change is None else _changed(stream, self.change)

@@ -224,8 +224,8 @@ def _check_size(model: onnx.ModelProto, name: str) -> None:
     outside = any(tensor.data_location == TensorProto.EXTERNAL for tensor in model.graph.initializer)
     if size > limits.ONNX_FILE_BYTES or outside:
         raise SourceError(
-            f"{name!r} is too large for one ONNX file: it needs its weights in files beside it (external data), "
-            f"which an export of at most {limits.ONNX_FILE_BYTES / 1e9:.1f} GB has no place for. Use a smaller model."
+            f"{name!r} is too large for one ONNX file: its weights would need separate files (external data), and "
+            f"an export has only one, of at most {limits.ONNX_FILE_BYTES / 1e9:.1f} GB. Use a smaller model."
         )
 
 

@@ -32,7 +32,7 @@ class Receipt(Result):
     """What was forgotten: contents and labels, the model before and after, and what is not certain."""
 
     removed: tuple[Entry, ...]
-    before: Json  # digest of the model, number of examples, what was chosen
+    before: Json  # digest of the model, number of examples, its choices
     after: Json
     uncertain: tuple[str, ...] = ()  # sentences: where a fit without the images might have chosen otherwise
     version: str = __version__
@@ -116,14 +116,14 @@ def uncertainties(model: Model, removed: Sequence[bytes]) -> tuple[str, ...]:
     if rule == "validation":
         reasons.append("The shrinkage was chosen on validation images, which are not kept, and stays as it was.")
     elif isinstance(rule, str) and model.reservoir is None and RULES[rule] == MEMBERS:
-        reasons.append("No individual responses are kept, so what was chosen stays as it was.")
+        reasons.append("No individual responses are kept, so shrinkage and weights stay as they were.")
     elif model.reservoir is not None and not model.gathered.whole:
         kept, all_ = f"{len(model.reservoir):,}", counted(len(model.ledger), "example")
         reasons.append(f"Chosen again on the {kept} responses kept of {all_}; a fresh fit would keep others.")
     if any(entry.get("verb") == "refine" for entry in model.history):
         reasons.append("The prompt may have been trained on these images; refine again to remove their influence.")
     if asked_views(model) == 2:
-        reasons.append("Whether to read mirror images was decided with these images; the other way is not kept.")
+        reasons.append("Whether to read mirror images was decided with these images; the alternative is not kept.")
     return tuple(reasons)
 
 

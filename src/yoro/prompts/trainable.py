@@ -38,7 +38,7 @@ class NamedParameters:
 class VisualPrompt(NamedParameters):
     """What a training learns of the input: one prompt, or several whose responses stand side by side."""
 
-    rates: tuple[float, ...] = ()  # the share of the recipe's learning rate of each parameter; none is all of it
+    rates: tuple[float, ...] = ()  # share of the recipe's learning rate for each parameter; empty for all of it
 
     @property
     def n_values(self) -> int:

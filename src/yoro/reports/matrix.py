@@ -51,7 +51,7 @@ def _hint(counts: NDArray[np.int64], names: list[str], truth: int, answer: int, 
     of = f"{counts[truth, answer]:,} of {counts[truth].sum():,}"
     if truth == answer:
         return f"{names[truth]}: {of} right"
-    return f"{names[truth]} taken for {names[answer]}: {of}"
+    return f"{names[truth]} mistaken for {names[answer]}: {of}"
 
 
 def _upright(name: str, x: float) -> Markup:

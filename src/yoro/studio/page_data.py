@@ -207,7 +207,7 @@ def _needs(classes: dict[int, str], counts: dict[int, int], learned: Learned | N
     return min(classes, key=lambda n: (bounds.get(classes[n], 0.0), counts[n], n), default=None)
 
 
-STRANGE = 0.05  # what is no more typical than this share of the photos is unknown
+STRANGE = 0.05  # an image is unknown if at most this share of the photos is as unusual
 SOON = 0.5  # seconds that an answer waits for the out-of-distribution measure
 BARS, NEAREST = 12, 6
 GRID = 7  # cells to a side that are covered one by one

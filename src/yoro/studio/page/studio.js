@@ -156,7 +156,7 @@ function drawClasses() {
 
 function title() {
   const view = gallery.view;
-  if (view.truth !== undefined) return `${view.truth}, taken for ${view.answer}`;
+  if (view.truth !== undefined) return `${view.truth}, mistaken for ${view.answer}`;
   if (view.belongs in TITLES) return TITLES[view.belongs];
   return state.classes.find((one) => one.id === view.belongs)?.name ?? "Photos";
 }
