@@ -208,4 +208,5 @@ def test_what_the_page_tells_a_torch_user_works(tmp_path):
         exec(compile(code, "sources.md", "exec"), {})
     trial = add_network(tmp_path / "mine.onnx", "mine")
     assert (trial.network.side, trial.batch, trial.layout, trial.assumed) == (224, None, "nchw", ("mean", "std"))
-    assert (trial.readings["logits"], trial.readings["features"], trial.warnings) == (1000, 1024, ())
+    assert (trial.readings["logits"], trial.readings["features"]) == (1000, 1024)
+    assert all("alike" in warning for warning in trial.warnings)  # an untrained network hardly tells photos apart

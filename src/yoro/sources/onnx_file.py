@@ -72,7 +72,10 @@ class OnnxFileSource(GraphSource):
         width = output.shape[2 if output.ndim == 3 else 1] if output.ndim > 1 else 0
         pooled = output.ndim in (3, 4) and len(output) == len(grey) and width > 1
         if not pooled:
-            check_responses(output, len(grey), None, identity.name)
+            try:
+                check_responses(output, len(grey), None, identity.name)
+            except SourceError as error:
+                raise SourceError(f"{error} The option output=TENSOR names another tensor of the graph.") from None
 
         def build(pixels: type[np.generic]) -> onnx.ModelProto:
             whole = with_preprocessing(inner, form, pixels, width)
