@@ -41,7 +41,13 @@ SWITCHES = (
     f"--host-resolver-rules=MAP {INSECURE} 127.0.0.1, MAP * ~NOTFOUND, {NEAR}",
     "--remote-debugging-pipe",
 )
-KEYS = {"delete": ("Delete", 46), "enter": ("Enter", 13), "tab": ("Tab", 9), "right": ("ArrowRight", 39)}  # name, code
+KEYS = {  # name, code
+    "delete": ("Delete", 46),
+    "enter": ("Enter", 13),
+    "escape": ("Escape", 27),
+    "tab": ("Tab", 9),
+    "right": ("ArrowRight", 39),
+}
 HELD = {"control": 2, "shift": 8}  # bits of the keys that are held while another is pressed
 # The browser reads commands from descriptor 3 and writes answers to 4.
 PIPES = """

@@ -118,7 +118,7 @@ def test_a_person_reviews_by_keys_and_buttons(work):
     with browser() as page, reviewing(work) as client:
         page.open(f"{client.base_url}/review/")
         page.until(
-            "return document.getElementById('told').innerText === 'labelled rocket, looks like cat, 99.6\\u00a0%'"
+            "return document.getElementById('told').innerText === 'now rocket, rather cat, 99.6\\u00a0%'"
         )
         assert page.run("return document.getElementById('title').innerText") == "About 1 wrong label"
         page.run(AXE.read_text())

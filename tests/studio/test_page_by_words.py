@@ -21,6 +21,12 @@ FIND = """
     const found = all.find((one) => words(one) === arguments[0] || one.getAttribute("aria-label") === arguments[0]);
 """
 
+NARROW = """
+    const small = (one) => [one.offsetWidth, one.offsetHeight].some((side) => side < 44);
+    return [...document.querySelectorAll("button")].filter((one) => one.checkVisibility() && small(one))
+      .map((one) => one.getAttribute("aria-label") || one.innerText);
+"""
+
 
 def press(page, words):
     """Press what says these words, once it is there."""
@@ -147,10 +153,12 @@ def test_photos_that_were_not_sent_are_known_and_sent_again(chromium, tmp_path):
         studio.kill()
         chromium.until("return /\\d+ of 120 photos were not sent/.test(document.body.innerText)")
         assert chromium.run("return [...window.totals]") == ["120"]
+        reads(chromium, "Next: Start the studio again")
     with studio_at(tmp_path / "work", port=port) as studio:
         before = studio.get("state")["photos"]
         assert 0 < before < 120
         chromium.until("return /\\d+ of 120 photos were not sent/.test(document.body.innerText)")
+        reads(chromium, "Next: Send the photos again that the studio did not receive.")
         faultless(chromium)
         press(chromium, "Send them again")
         wait_until(lambda: studio.get("state")["photos"] == 120)
@@ -224,6 +232,12 @@ def test_many_classes_are_found_sorted_and_added_without_scrolling(chromium, tmp
         """
         for part in ("#new-name", "#pick-folder", "#camera-toggle", "#pick", "#try-drop"):
             assert chromium.run(inside, part), part
+        rows = """
+            const bottom = (one) => one.getBoundingClientRect().bottom;
+            const end = bottom(document.getElementById("classes"));
+            return [...document.querySelectorAll("#classes li")].filter((one) => bottom(one) <= end).length;
+        """
+        assert chromium.run(rows) >= 5
         chromium.run("document.getElementById('new-name').focus()")
         for _ in range(4):
             chromium.keys("tab")
@@ -277,7 +291,7 @@ def test_suspicious_labels_are_accepted_and_kept_by_tile_or_key(chromium, tmp_pa
         opened(chromium, studio, dark=dark)
         press(chromium, "Suspicious labels")
         reads(chromium, f"About {state['wrong']} wrong labels")
-        reads(chromium, "labelled rocket, looks like cat, ")
+        reads(chromium, "now rocket, rather cat, ")
         faultless(chromium)
         first = studio.photos(-1)[0]
         press(chromium, f"Accept: it is {first['guess']}")
@@ -295,6 +309,56 @@ def test_suspicious_labels_are_accepted_and_kept_by_tile_or_key(chromium, tmp_pa
         assert kept in {one["digest"] for one in labelled if not one["doubtful"]}
 
 
+def test_a_photo_with_a_suspicious_label_goes_to_a_class_that_was_not_proposed(chromium, tmp_path, photos):
+    with studio_at(tmp_path / "work", photos) as studio:
+        numbers, _ = planted(studio)
+        opened(chromium, studio)
+        press(chromium, "Suspicious labels")
+        chromium.until("return document.querySelectorAll('.review').length > 1")
+        digest = chromium.run("return document.querySelectorAll('.review')[1].dataset.digest")
+        chromium.click(".review:nth-child(2) img")
+        reads(chromium, "1 photo selected")
+        chromium.run(
+            "const list = document.getElementById('move-to'); list.value = arguments[0];"
+            "list.dispatchEvent(new Event('change'))",
+            str(numbers["coffee"]),
+        )
+        wait_until(lambda: digest in {one["digest"] for one in studio.photos(numbers["coffee"])})
+        assert studio.get("state")["undo"] == "Move 1 photo to coffee"
+
+
+def test_what_is_dropped_on_the_test_set_on_show_is_never_learned_from(chromium, tmp_path, photos):
+    with studio_at(tmp_path / "work", photos) as studio:
+        before = studio.settled()
+        opened(chromium, studio)
+        press(chromium, "Test set")
+        press(chromium, "Add a test folder…")
+        chromium.give("#folder", [write_folder(tmp_path / "more", count=2, seed=5)])
+        reads(chromium, "8 photos kept for testing, never learned from.")
+        state = studio.settled()
+        assert (state["tests"], state["measured"]) == (8, before["measured"])
+        chromium.run(
+            """
+            const dataTransfer = new DataTransfer();
+            dataTransfer.items.add(new File(["x"], "loose.jpg", { type: "image/jpeg" }));
+            document.body.dispatchEvent(new DragEvent("drop", { dataTransfer, bubbles: true, cancelable: true }));
+            """
+        )
+        reads(chromium, "A photo to test with needs its class")
+        assert studio.get("state")["unsorted"] == 0
+
+
+def test_a_menu_closes_with_escape(chromium, tmp_path, photos):
+    with studio_at(tmp_path / "work", photos) as studio:
+        studio.settled()
+        opened(chromium, studio)
+        press(chromium, "Download")
+        reads(chromium, "Web page (zip)")
+        chromium.keys("escape")
+        chromium.until("return !document.getElementById('downloads').open")
+        assert chromium.run("return document.activeElement.innerText") == "Download"
+
+
 def test_on_a_phone_trying_is_a_tab(chromium, tmp_path, photos):
     with studio_at(tmp_path / "work", photos) as studio:
         studio.settled()
@@ -304,6 +368,7 @@ def test_on_a_phone_trying_is_a_tab(chromium, tmp_path, photos):
                 press(chromium, tab)
                 faultless(chromium)
                 assert chromium.run("return document.documentElement.scrollWidth") <= 390
+                assert chromium.run(NARROW) == []
         box = chromium.run(
             "const box = document.getElementById('try-drop').getBoundingClientRect(); return [box.top, box.bottom]"
         )

@@ -63,8 +63,8 @@ function showTile() {
   const row = state.rows[shown];
   const [now, rather] = [make("b", {}, row.label), make("b", {}, row.proposed)];
   const sure = percent(Number(row.probability));
-  at("told").replaceChildren(...(relabels(row) ? ["labelled ", now, ", looks like ", rather, `, ${sure}`]
-    : row.like ? ["labelled ", now, `, the same as ${row.like}`] : ["labelled ", now, ", unlike the others"]));
+  at("told").replaceChildren(...(relabels(row) ? ["now ", now, ", rather ", rather, `, ${sure}`]
+    : row.like ? ["now ", now, `, the same as ${row.like}`] : ["now ", now, ", unlike the others"]));
   at("file").textContent = row.path;
   at("another").hidden = !relabels(row);
   at("decided").textContent = row.action ? `Decided: ${DONE[row.action]}${row.action === "relabel" ? ` to ${row.proposed}` : ""}.` : "";

@@ -35,7 +35,7 @@ export async function image(path, query, form = undefined) {
 }
 
 export const reason = (error) => (error instanceof TypeError
-  ? `No response. Is \`yoro ${verb}\` still running? What it has received is saved.` : error.message);
+  ? `No response. Is yoro ${verb} still running? What it has received is saved.` : error.message);
 
 // Do something that may fail, and say so if it does.
 export async function attempt(doing) {

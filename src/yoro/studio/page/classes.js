@@ -93,7 +93,7 @@ function plainItem(one) {
   const rename = make("button", { type: "button", "aria-label": `Rename ${one.name}`, title: "Rename", onclick: () => { renaming = one.id; redraw(); } }, "✎");
   const remove = make("button", { type: "button", "aria-label": `Remove the class ${one.name}`, title: "Remove the class; its photos become unsorted", onclick: () => attempt(() => post(`classes/${one.id}/remove`)) }, "✕");
   const open = make("button", { type: "button", class: "open", onclick: () => actions.show({ belongs: one.id }) },
-    make("span", { class: "name" }, one.name), figures);
+    make("span", { class: "name", title: one.name }, one.name), figures);
   const item = make("li", { draggable: "true" }, number, open, make("span", {}, burst, rename), remove, fill);
   item.addEventListener("dragstart", (event) => event.dataTransfer.setData(CLASS, String(one.id)));
   takesDrops(item, (taken) => (taken.class !== undefined ? merge(taken.class, one) : actions.dropped(taken, one.id)));

@@ -41,6 +41,12 @@ export function setUp() {
   document.addEventListener("click", (event) => {
     for (const menu of document.querySelectorAll(".menu[open]")) if (!menu.contains(event.target)) menu.open = false;
   });
+  document.addEventListener("keydown", (event) => {
+    const menu = event.key === "Escape" && document.querySelector(".menu[open]");
+    if (!menu) return;
+    menu.open = false;
+    menu.querySelector("summary").focus();
+  });
   for (const link of at("downloads").querySelectorAll("a")) {
     link.addEventListener("click", (event) => { event.preventDefault(); download(link); });
   }

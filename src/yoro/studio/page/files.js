@@ -2,11 +2,12 @@
 
 import { attempt, send } from "./api.js";
 import { at, tell } from "./elements.js";
-import { enqueue } from "./queue.js";
+import { ARCHIVE, enqueue } from "./queue.js";
 
 const IMAGE = /\.(jpe?g|jpe|jfif|png|gif|bmp|tiff?|webp|avif|heic|heif|ppm|pgm|jp2)$/i;
 const SPLITS = ["train", "training", "val", "valid", "validation", "dev"];
 const TESTS = ["test", "testing"];
+const UNLABELLED = "A photo to test with needs its class: choose a folder with one folder per class. Or add the photos to their class, select them there and press Keep for testing.";
 
 // What was dropped, as { file, path }; the entries must be taken before the event ends.
 export async function dropped(transfer) {
@@ -54,6 +55,7 @@ export async function add(found, belongs, aside = false) {
     if (path.split("/").some((part) => part.startsWith("."))) continue;
     const folder = folderOf(path, loose);
     if (folder !== null && !IMAGE.test(file.name)) continue;
+    if (aside && folder === null && !ARCHIVE.test(file.name)) return tell(UNLABELLED);
     const query = folder ? { name: folder.name } : belongs === null ? {} : { belongs };
     if (aside || folder?.test) query.aside = true;
     files.push({ file, name: file.name || "pasted.png", query });

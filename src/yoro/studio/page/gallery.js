@@ -131,8 +131,8 @@ export class Gallery {
   clicked(event) {
     const digest = event.target.closest("li")?.dataset.digest;
     if (!digest) return;
-    if (this.judging()) { this.current = digest; this.mark(); return; }
-    this.choose(digest, event.shiftKey, event.ctrlKey || event.metaKey || event.pointerType === "touch");
+    const several = !this.judging(); // else one at a time, to move it to a class that was not proposed
+    this.choose(digest, several && event.shiftKey, several && (event.ctrlKey || event.metaKey || event.pointerType === "touch"));
     this.focus();
   }
 
@@ -184,6 +184,7 @@ export class Gallery {
       this.focus();
     } else if (/^[0-9]$/.test(event.key) && !control && !event.altKey) {
       const to = event.key === "0" ? UNSORTED : classes[Number(event.key) - 1]?.id;
+      if (this.judging() && !this.chosen.size && here >= 0) this.chosen.add(this.current); // neither label is right
       if (to === undefined || !this.chosen.size) return false;
       this.move(to);
     } else if ((event.key === "Delete" || event.key === "Backspace") && this.chosen.size) this.remove();

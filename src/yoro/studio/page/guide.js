@@ -5,8 +5,10 @@ import { at, make, plural } from "./elements.js";
 const FEW = 5, HIDDEN = "yoro-studio-guide-hidden";
 
 // The next step of a person: what to do, what the button says, and what it does.
-function next(state, coming, tried, does) {
-  if (coming) return ["Your photos are being added.", null, null];
+function next(state, sending, tried, does) {
+  if (sending === "no answer") return ["Start the studio again, as you did before. This page then goes on by itself.", null, null];
+  if (sending === "stuck") return ["Send the photos again that the studio did not receive.", "Send them again", does.send];
+  if (sending === "busy") return ["Your photos are being added.", null, null];
   const [first, second] = state.classes;
   if (!first) return ["Name what you want to tell apart, one class for each thing. Start with the first.", "Name a class", does.name];
   if (!second) return [`Name a second class: what is not ${first.name}?`, "Name a class", does.name];
@@ -21,8 +23,8 @@ function next(state, coming, tried, does) {
 
 let drawn = "";
 
-export function draw(state, coming, tried, does) {
-  const hidden = localStorage.getItem(HIDDEN) !== null, [said, button, act] = next(state, coming, tried, does);
+export function draw(state, sending, tried, does) {
+  const hidden = localStorage.getItem(HIDDEN) !== null, [said, button, act] = next(state, sending, tried, does);
   at("guide").hidden = hidden;
   at("guide-again").hidden = !hidden;
   if (drawn === said) return;

@@ -3,7 +3,7 @@
 import { reason, send } from "./api.js";
 import { at, make, plural, tell } from "./elements.js";
 
-const ARCHIVE = /\.(zip|tar|tgz|tar\.gz|tbz2|tar\.bz2)$/i;
+export const ARCHIVE = /\.(zip|tar|tgz|tar\.gz|tbz2|tar\.bz2)$/i;
 const MOST_FILES = 16, MOST_BYTES = 24 * 2 ** 20; // of one request
 const MOST_KEPT = 2 ** 30; // bytes that the browser stores; beyond, files wait in the page only
 const BASE = "yoro-studio", STORE = "unsent";
@@ -16,7 +16,7 @@ let work = null; // the work folder that they are meant for
 let came = null;
 
 export const unsent = () => pending.length;
-export const busy = () => sending !== null;
+export const status = () => (sending ? "busy" : failed && pending.length ? "stuck" : "idle");
 
 // How many photos there will be; known before the first is sent.
 export const expected = () => here + total;
@@ -72,7 +72,7 @@ export async function enqueue(files, drop = crypto.randomUUID()) {
 }
 
 // Until all that waits is sent, also what comes meanwhile.
-function sendAll() {
+export function sendAll() {
   sending ??= sendEach().finally(() => {
     sending = null;
     draw();
@@ -133,7 +133,7 @@ let redraw = () => {};
 export function setUp(changed) { redraw = changed; }
 
 function draw() {
-  const place = at("unsent"), stuck = failed && pending.length > 0 && !sending;
+  const place = at("unsent"), stuck = status() === "stuck";
   place.hidden = !stuck;
   place.replaceChildren(...(stuck ? [
     make("span", {}, `${pending.length.toLocaleString("en")} of ${plural(total, "photo")} were not sent.`),

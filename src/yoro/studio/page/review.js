@@ -4,7 +4,7 @@ import { at, make, percent, small } from "./elements.js";
 
 // A tile; `act` takes the digest and one of "accept", "keep" and "next".
 export function tile(photo, old, act) {
-  const said = `labelled ${photo.label}, looks like ${photo.guess}, ${percent(photo.probability)}`;
+  const said = `now ${photo.label}, rather ${photo.guess}, ${percent(photo.probability)}`;
   if (old?.dataset.said === said) return old;
   const button = (verb, name, key, about) => make("button", {
     type: "button", "aria-keyshortcuts": key, title: `${about} (key ${key})`, "aria-label": `${name}: ${about}`,
@@ -12,7 +12,7 @@ export function tile(photo, old, act) {
   }, name);
   return make("li", { class: "review", "data-digest": photo.digest, "data-said": said, draggable: "true", title: photo.name },
     make("img", { src: small(photo.digest), alt: photo.name, loading: "lazy", draggable: "false" }),
-    make("p", { class: "judged" }, "labelled ", make("b", {}, photo.label), ", looks like ", make("b", {}, photo.guess), `, ${percent(photo.probability)}`),
+    make("p", { class: "judged" }, "now ", make("b", {}, photo.label), ", rather ", make("b", {}, photo.guess), `, ${percent(photo.probability)}`),
     make("div", { class: "verdicts" },
       button("accept", "Accept", "A", `it is ${photo.guess}`),
       button("keep", "Keep", "K", `it is ${photo.label}`),

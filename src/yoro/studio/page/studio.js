@@ -18,7 +18,9 @@ import * as trial from "./trial.js";
 
 let state = null;
 let drawn = ""; // the classes that photos can be moved to
+let answering = true; // whether the studio did, when it was last asked
 let goal = null; // the class that chosen files go to, if it is not the one on show
+let aside = false; // whether a chosen folder is for the test set
 const gallery = new Gallery(() => {});
 gallery.tried = (digest) => { if (digest) { tabs.show("trial"); trial.tryPhoto(digest); } };
 gallery.classes = () => state.classes;
@@ -41,15 +43,16 @@ async function follow() {
     waiting = new AbortController();
     try {
       const news = await get("state", { after: version }, waiting.signal);
+      answering = true;
       if (news.version === version) continue;
       version = news.version;
       await heard(news);
     } catch (error) {
       if (error.name === "AbortError") continue;
-      at("working-text").textContent = queue.unsent()
-        ? `The studio is not responding. ${plural(queue.unsent(), "photo")} not sent yet; this page keeps them.`
-        : "The studio is not responding. What it has received is saved; this page reconnects by itself.";
       version = -1;
+      answering = false;
+      if (state) draw();
+      else drawWorking();
       await new Promise((good) => setTimeout(good, 1500));
     }
   }
@@ -102,11 +105,17 @@ function draw() {
   at("phone").hidden = !state.phone;
   document.body.classList.toggle("learned", state.learned);
   drawWorking();
-  guide.draw(state, queue.busy(), trial.tries > 0, does);
+  guide.draw(state, answering ? queue.status() : "no answer", trial.tries > 0, does);
 }
 
 // Photos that are still to be sent count from the beginning.
 function drawWorking() {
+  at("progress").hidden = true;
+  if (!answering) {
+    at("working-text").textContent = "The studio is not responding. "
+      + (queue.unsent() ? "This page keeps what it has not sent." : "What it has received is saved.");
+    return;
+  }
   const total = queue.unsent() ? Math.max(queue.expected(), state.photos) : state.photos, reading = state.read < total;
   at("progress").hidden = !reading;
   at("progress").max = Math.max(total, 1);
@@ -146,7 +155,9 @@ function drawClasses() {
   at("needs").textContent = needs && state.learned && state.classes.length > 1 ? `Adding photos would help most for: ${needs.name}.` : "";
   at("gallery-title").textContent = title();
   at("gallery-about").textContent = about();
-  at("test-share").hidden = gallery.view.belongs !== TESTS || gallery.view.truth !== undefined || !state.learned;
+  at("pick").hidden = gallery.view.truth !== undefined || (gallery.view.belongs < UNSORTED && !testing());
+  at("pick").textContent = testing() ? "Add a test folder…" : "Add photos…";
+  at("test-share").hidden = !testing() || !state.learned;
   at("model").hidden = !state.model;
   if (state.model) {
     at("model").textContent = `Started from the model ${state.model.name}` + (state.model.unseen
@@ -201,7 +212,7 @@ function drawEmpty() {
   const wrong = view.belongs < 0 || view.truth !== undefined;
   const sound = {
     [OUTLIERS]: "No photo stands out from the others.", [TWINS]: "No two photos are nearly the same.",
-    [TESTS]: "Drag photos onto Test set, or keep a fifth of every class with the button above.",
+    [TESTS]: "Keep a fifth of every class with the button above, drop a folder with one folder per class, or drag photos of a class onto Test set.",
   };
   at("empty-title").textContent = none ? "Name two classes, then drop photos"
     : wrong ? "Nothing here" : unseen ? `${plural(unseen, "image")} from the model` : view.belongs === UNSORTED ? "No unsorted photos" : "No photos yet";
@@ -224,6 +235,7 @@ function drawTray() {
 
 // Actions
 
+const testing = () => gallery.view.belongs === TESTS && gallery.view.truth === undefined;
 const target = () => (gallery.view.truth === undefined && gallery.view.belongs >= 0 ? gallery.view.belongs : UNSORTED);
 const undo = () => attempt(() => post("undo"));
 const redo = () => attempt(() => post("redo"));
@@ -238,6 +250,7 @@ const does = {
   name: () => { tabs.show("side"); at("new-name").focus(); },
   add: (number) => { goal = number; show({ belongs: number }); at("files").click(); },
   try: () => { tabs.show("trial"); at("try-file").click(); },
+  send: queue.sendAll,
   tray: async () => { grouping = true; await show({ belongs: UNSORTED }); },
   review: () => show({ belongs: SUSPICIOUS }),
   download: () => { at("downloads").open = true; at("downloads").querySelector("a").focus(); },
@@ -256,25 +269,25 @@ function setUp() {
   at("undo").addEventListener("click", undo);
   at("redo").addEventListener("click", redo);
   at("help").addEventListener("click", () => at("keys").showModal());
-  at("pick").addEventListener("click", () => { goal = null; at("files").click(); });
-  at("pick-folder").addEventListener("click", () => at("folder").click());
+  at("pick").addEventListener("click", () => { goal = null; aside = testing(); at(aside ? "folder" : "files").click(); });
+  at("pick-folder").addEventListener("click", () => { aside = false; at("folder").click(); });
   at("pick-model").addEventListener("click", () => at("model-file").click());
   at("model-file").addEventListener("change", async () => { const files = chosen(at("model-file").files); at("model-file").value = ""; if (files.length) await openModel(files); });
   at("files").addEventListener("change", async () => { const files = chosen(at("files").files); at("files").value = ""; const to = goal ?? target(); goal = null; await add(files, to || null); });
-  at("folder").addEventListener("change", async () => { const files = chosen(at("folder").files); at("folder").value = ""; await add(files, null); });
+  at("folder").addEventListener("change", async () => { const files = chosen(at("folder").files); at("folder").value = ""; await add(files, null, aside); });
   at("remove").addEventListener("click", () => gallery.remove());
   at("aside").addEventListener("click", () => gallery.putAside());
   at("test-share").addEventListener("click", () => attempt(() => post("aside-share", { share: 0.2 })));
   at("group").addEventListener("click", () => { grouping = !grouping; drawTray(); gallery.refresh().then(drawTray); });
   at("move-to").addEventListener("change", () => { const to = at("move-to").value; at("move-to").value = ""; if (to !== "") gallery.move(Number(to)); });
   at("confusion").addEventListener("toggle", matrix);
-  takesDrops(document.body, ({ files }) => { if (files) add(files, target() || null); });
+  takesDrops(document.body, ({ files }) => { if (files) add(files, target() || null, testing()); });
   document.addEventListener("paste", (event) => {
     const files = [...event.clipboardData.files];
     if (!files.length || event.target.closest("input")) return;
     event.preventDefault();
     if (at("trial").contains(document.activeElement)) trial.tryImage(files[0]);
-    else add(files.map((file) => ({ file, path: file.name })), target());
+    else add(files.map((file) => ({ file, path: file.name })), target(), testing());
   });
   document.addEventListener("keydown", (event) => {
     if (event.target.closest("input, select, textarea, dialog")) return;
