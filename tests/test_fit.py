@@ -261,7 +261,7 @@ def test_an_abandoned_stream_ends_in_one_line(saved, new, tmp_path):
     shutil.copytree(new, tmp_path / "more")
     (tmp_path / "more" / "cat").rename(tmp_path / "more" / "stranger")
     done = run("evaluate", saved, tmp_path / "more", "--batch-size", "2", code=1)
-    assert done.stderr.startswith("yoro: The data contain class 'stranger'")
+    assert done.stderr.startswith("yoro: The model does not know class 'stranger'")
     (tmp_path / "more" / "stranger").rename(tmp_path / "more" / "cat")
     (tmp_path / "more" / "cat" / "bad.jpg").write_text("no image")
     done = run("evaluate", saved, tmp_path / "more", "--batch-size", "1", "--strict", code=1)

@@ -88,4 +88,4 @@ def test_explained_classes_fit_a_screen():
     lines = classes_screen(reasons).splitlines()
     assert lines[0] == "class 0: like gown, apron; unlike jean"
     assert len(lines) == MOST_ON_SCREEN + 1
-    assert lines[-1].startswith("... and 25 more. --class NAME")
+    assert lines[-1].startswith("... and 25 more. For the full explanation: --class NAME")
