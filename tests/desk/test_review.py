@@ -117,9 +117,7 @@ def test_killed_in_the_middle_the_decisions_survive_and_done_moves_files_and_men
 def test_a_person_reviews_by_keys_and_buttons(work):
     with browser() as page, reviewing(work) as client:
         page.open(f"{client.base_url}/review/")
-        page.until(
-            "return document.getElementById('told').innerText === 'now rocket, rather cat, 99.6\\u00a0%'"
-        )
+        page.until("return document.getElementById('told').innerText === 'now rocket, rather cat, 99.6\\u00a0%'")
         assert page.run("return document.getElementById('title').innerText") == "About 1 wrong label"
         page.run(AXE.read_text())
         found = page.run("return axe.run().then((result) => result.violations.map((one) => one.id))")
