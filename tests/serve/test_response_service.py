@@ -11,7 +11,6 @@ import numpy as np
 import onnx
 import pytest
 from PIL import Image
-from yoro.serve.response_service import ServedSource
 
 import yoro
 from command_line import invoke, run
@@ -19,6 +18,7 @@ from services import running
 from yoro.data.decoding import decode
 from yoro.data.geometry import Geometry
 from yoro.errors import SourceError
+from yoro.serve.served_model import ServedSource
 from yoro.sources import open_source
 
 

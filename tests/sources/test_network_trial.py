@@ -169,7 +169,7 @@ def test_a_name_that_could_be_anything_else_is_refused(name, tmp_path):
 def test_a_file_that_no_source_name_can_name_is_refused(tmp_path):
     with pytest.raises(SourceError, match="Rename the file"):
         add_network(write_network(tmp_path / "net?a=b.onnx"), "mine")
-    with pytest.raises(SourceError, match="no file"):
+    with pytest.raises(SourceError, match="does not exist"):
         add_network(tmp_path / "absent.onnx", "mine")
 
 

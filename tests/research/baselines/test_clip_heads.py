@@ -39,7 +39,7 @@ def test_the_attribute_score_is_the_mean_of_the_nearest_sentences_of_both_banks(
         alone.score(torch.from_numpy(vectors)), 10 * np.einsum("nd,kmd->nk", vectors, describing) / 5, atol=1e-5
     )
     assert head.parameters() == []
-    with pytest.raises(InputError, match="expected a number from 0 to 1"):
+    with pytest.raises(InputError, match="expected 0 to 1"):
         AttributeHead([describing], CLASSES, 10.0, alpha=2.0)
     with pytest.raises(InputError, match=r"expected \(3, sentences, dimension\)"):
         AttributeHead([describing[:2]], CLASSES, 10.0)
