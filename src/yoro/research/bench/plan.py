@@ -248,6 +248,7 @@ def _is_limit(value: object) -> bool:
 
 
 TEXT, NAMES = (_is_text, "text"), (_is_names, "a list of names")
+FLAG = (lambda v: isinstance(v, bool), "true or false")
 KINDS: dict[str, tuple[Callable[[Any], object], str]] = {  # whether a value is valid, and what is expected
     "title": TEXT,
     "about": (lambda v: isinstance(v, str), "text"),
@@ -276,12 +277,12 @@ KINDS: dict[str, tuple[Callable[[Any], object], str]] = {  # whether a value is 
     "shots": (_is_count, "a number of images per class"),
     "draws": (lambda v: v in ("ours", "published"), "ours or published"),
     "limit": (_is_limit, "images per class such as {train = 32, val = 8, test = 40}"),
-    "grouped": (lambda v: isinstance(v, bool), "true or false"),
+    "grouped": FLAG,
     "half": (lambda v: v in ("base", "new"), "base or new"),
     "examples": (_is_count, "a number of images in all"),
     "validation": (lambda v: v in ("shots", "split"), "shots or split"),
     "pile": (_is_count, "a number of images per class"),
-    "timed": (lambda v: isinstance(v, bool), "true or false"),
+    "timed": FLAG,
     "attributes": (_is_text, "des, a JSON file, sentence, templates or names"),
     "sentences": (_is_count, "a number of sentences per class"),
 }  # fmt: skip
